@@ -14,6 +14,25 @@ function(sn_add_module name)
   target_link_libraries(sn_${name} PRIVATE ${ARG_LIBS})
 endfunction()
 
+# sn_test_properties(NAME LABEL [TIMEOUT]): what every test has in common; scripts that are added with
+# add_test() use it too. Tests that watch clocks, processes or load (labels net, soak, slow) never run
+# beside another one. Exit status 77 = skipped.
+function(sn_test_properties name label)
+  set(timeout 60)
+  if(ARGC GREATER 2)
+    set(timeout ${ARGV2})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77)
+  if(label MATCHES "^(net|soak|slow)$")
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+  if(SN_SANITIZE)
+    # Allocations that cannot succeed are tested too, and must fail as they do without a sanitizer.
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT
+      "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1;UBSAN_OPTIONS=print_stacktrace=1")
+  endif()
+endfunction()
+
 # sn_add_test(NAME LABEL unit|conformance|... SOURCES a.c ... [DEPS modules] [LIBS targets] [ARGS ...]
 #             [TIMEOUT seconds] [WRAP functions...])
 # A cmocka program and its ctest entry. WRAP lists functions replaced through the linker's --wrap.
@@ -30,9 +49,5 @@ function(sn_add_test name)
     target_link_options(${name} PRIVATE -Wl,--wrap=${symbol})
   endforeach()
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 60)
-  endif()
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-    SKIP_RETURN_CODE 77)
+  sn_test_properties(${name} ${ARG_LABEL} ${ARG_TIMEOUT})
 endfunction()
