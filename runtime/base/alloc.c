@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Guarantees: every byte handed out is counted until it is freed with the same size; a failed
- * allocation changes nothing. The counters are relaxed atomics: they order nothing, they only add up.
+ * allocation changes nothing. The counters are relaxed atomics: they order nothing, they only add
+ * up.
  */
 #include "base/alloc.h"
 
@@ -11,8 +12,8 @@
 
 #include "base/assert.h"
 
-static _Atomic size_t in_use;             /* partner: itself, a sum */
-static _Atomic uint64_t fail_countdown;   /* partner: sn_alloc_fail_nth; 0 = off */
+static _Atomic size_t in_use;           /* partner: itself, a sum */
+static _Atomic uint64_t fail_countdown; /* partner: sn_alloc_fail_nth; 0 = off */
 
 static int must_fail(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All allocation of Sennit. Tests make the Nth call fail; the total in use is counted so that a test
- * can show that everything came back.
+ * All allocation of Sennit. Tests make the Nth call fail; the total in use is counted so that a
+ * test can show that everything came back.
  * Thread-safe: yes. Blocking: no.
  */
 #ifndef SN_BASE_ALLOC_H
@@ -25,7 +25,8 @@ void sn_free(void *ptr, size_t size);
  * the old one untouched. */
 SN_MUST_CHECK void *sn_realloc(void *ptr, size_t old_size, size_t new_size);
 
-/* A copy of text with its NUL; freed with sn_strfree. */
+/* A copy of text with a NUL; freed with sn_strfree. The bytes themselves must hold no NUL:
+ * sn_strfree takes the size from the text. */
 SN_MUST_CHECK char *sn_strdup(const char *text);
 SN_MUST_CHECK char *sn_strndup(const char *text, size_t size);
 void sn_strfree(char *text);

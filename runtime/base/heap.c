@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#define CAPACITY_MAX (1u << 30) /* so that doubling and child indexes do not wrap */
+
 void sn_heap_init(struct sn_heap *heap)
 {
     *heap = (struct sn_heap){0};
@@ -21,6 +23,7 @@ void sn_heap_fini(struct sn_heap *heap)
 enum sn_err sn_heap_reserve(struct sn_heap *heap, uint32_t count)
 {
     if (count <= heap->capacity) return SN_OK;
+    if (count > CAPACITY_MAX) return SN_ENOMEM;
     uint32_t capacity = heap->capacity == 0 ? 16 : heap->capacity;
     while (capacity < count) capacity *= 2;
     void *nodes = sn_realloc(heap->nodes, heap->capacity * sizeof(struct sn_heap_node *),
@@ -29,6 +32,11 @@ enum sn_err sn_heap_reserve(struct sn_heap *heap, uint32_t count)
     heap->nodes = nodes;
     heap->capacity = capacity;
     return SN_OK;
+}
+
+static int is_in(const struct sn_heap *heap, const struct sn_heap_node *node)
+{
+    return node->index < heap->count && heap->nodes[node->index] == node;
 }
 
 static void place(struct sn_heap *heap, uint32_t index, struct sn_heap_node *node)
@@ -53,7 +61,8 @@ static void sift_down(struct sn_heap *heap, uint32_t index, struct sn_heap_node 
     for (;;) {
         uint32_t child = 2 * index + 1;
         if (child >= heap->count) break;
-        if (child + 1 < heap->count && heap->nodes[child + 1]->key < heap->nodes[child]->key) child++;
+        if (child + 1 < heap->count && heap->nodes[child + 1]->key < heap->nodes[child]->key)
+            child++;
         if (node->key <= heap->nodes[child]->key) break;
         place(heap, index, heap->nodes[child]);
         index = child;
@@ -63,6 +72,7 @@ static void sift_down(struct sn_heap *heap, uint32_t index, struct sn_heap_node 
 
 enum sn_err sn_heap_insert(struct sn_heap *heap, struct sn_heap_node *node, uint64_t key)
 {
+    SN_ASSERT(!is_in(heap, node));
     enum sn_err err = sn_heap_reserve(heap, heap->count + 1);
     if (err != SN_OK) return err;
     node->key = key;
@@ -72,8 +82,7 @@ enum sn_err sn_heap_insert(struct sn_heap *heap, struct sn_heap_node *node, uint
 
 void sn_heap_update(struct sn_heap *heap, struct sn_heap_node *node, uint64_t key)
 {
-    SN_ASSERT(node->index < heap->count);
-    SN_ASSERT(heap->nodes[node->index] == node);
+    SN_ASSERT(is_in(heap, node));
     uint64_t before = node->key;
     node->key = key;
     if (key < before) {
@@ -85,10 +94,8 @@ void sn_heap_update(struct sn_heap *heap, struct sn_heap_node *node, uint64_t ke
 
 void sn_heap_remove(struct sn_heap *heap, struct sn_heap_node *node)
 {
+    if (!is_in(heap, node)) return;
     uint32_t index = node->index;
-    if (index == SN_HEAP_NONE) return;
-    SN_ASSERT(index < heap->count);
-    SN_ASSERT(heap->nodes[index] == node);
     struct sn_heap_node *last = heap->nodes[--heap->count];
     node->index = SN_HEAP_NONE;
     if (last == node) return;

@@ -11,7 +11,7 @@
 
 struct sn_heap_node {
     uint64_t key;
-    uint32_t index; /* position in the heap, SN_HEAP_NONE when out */
+    uint32_t index; /* position in the heap; SN_HEAP_NONE after removal, zero before first use */
 };
 
 struct sn_heap {
@@ -26,7 +26,7 @@ void sn_heap_fini(struct sn_heap *heap);
 /* Makes room for `count` nodes in all; later inserts up to that many cannot fail. */
 SN_MUST_CHECK enum sn_err sn_heap_reserve(struct sn_heap *heap, uint32_t count);
 
-/* Errors: ENOMEM. */
+/* The node must be in no heap. Errors: ENOMEM. */
 SN_MUST_CHECK enum sn_err sn_heap_insert(struct sn_heap *heap, struct sn_heap_node *node,
                                          uint64_t key);
 /* Changes the key of a node that is in the heap. */

@@ -76,12 +76,11 @@ static inline void sn_list_splice(struct sn_list *to, struct sn_list *from)
     sn_list_init(from);
 }
 
-#define SN_LIST_EACH(it, head) \
-    for (struct sn_list *it = (head)->next; it != (head); it = it->next)
+#define SN_LIST_EACH(it, head) for (struct sn_list *it = (head)->next; it != (head); it = it->next)
 
 /* The body may remove `it`. */
-#define SN_LIST_EACH_SAFE(it, head) \
-    for (struct sn_list *it = (head)->next, *it##_next = it->next; it != (head); \
+#define SN_LIST_EACH_SAFE(it, head)                                                                \
+    for (struct sn_list *it = (head)->next, *it##_next = it->next; it != (head);                   \
          it = it##_next, it##_next = it->next)
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantees: chains stay short (load factor at most 1) and a failed growth leaves the map usable. */
+/* Guarantees: chains stay short (load factor at most 1) and a failed growth leaves a usable map. */
 #include "base/map.h"
 
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "base/assert.h"
 
 #define BUCKETS_MIN 8u
+#define BUCKETS_MAX (1u << 30) /* hashes have 32 bits, and the count must not wrap when doubled */
 
 static uint64_t rotate_left(uint64_t word, unsigned bits)
 {
@@ -28,6 +29,14 @@ static void sip_round(uint64_t v[4])
     v[2] = rotate_left(v[2], 32);
 }
 
+/* The order of bytes is part of SipHash's definition, whatever the machine's own is. */
+static uint64_t load_little_endian(const uint8_t *at)
+{
+    uint64_t word = 0;
+    for (unsigned i = 0; i < 8; i++) word |= (uint64_t)at[i] << (8 * i);
+    return word;
+}
+
 uint64_t sn_siphash(const uint64_t seed[2], const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;
@@ -35,8 +44,7 @@ uint64_t sn_siphash(const uint64_t seed[2], const void *bytes, size_t size)
                      seed[0] ^ 0x6c7967656e657261u, seed[1] ^ 0x7465646279746573u};
     size_t left = size;
     for (; left >= 8; left -= 8, at += 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
+        uint64_t word = load_little_endian(at);
         v[3] ^= word;
         sip_round(v);
         sip_round(v);
@@ -56,7 +64,8 @@ uint64_t sn_siphash(const uint64_t seed[2], const void *bytes, size_t size)
 void sn_map_init(struct sn_map *map, const uint8_t seed[16])
 {
     memset(map, 0, sizeof *map);
-    memcpy(map->seed, seed, 16);
+    map->seed[0] = load_little_endian(seed);
+    map->seed[1] = load_little_endian(seed + 8);
 }
 
 void sn_map_fini(struct sn_map *map)
@@ -68,6 +77,7 @@ void sn_map_fini(struct sn_map *map)
 
 static enum sn_err grow(struct sn_map *map)
 {
+    if (map->bucket_count >= BUCKETS_MAX) return SN_ENOMEM;
     uint32_t count = map->bucket_count == 0 ? BUCKETS_MIN : map->bucket_count * 2;
     struct sn_map_entry **fresh = sn_alloc(count * sizeof(struct sn_map_entry *));
     if (fresh == NULL) return SN_ENOMEM;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hash map from byte strings to pointers, intrusive: the entry lives in the caller's object, whose key
- * bytes must not change while it is in the map. Hashes are keyed (SipHash-2-4) so that a peer who
- * chooses names cannot choose collisions. Not thread-safe.
+ * Hash map from byte strings to pointers, intrusive: the entry lives in the caller's object, whose
+ * key bytes must not change while it is in the map. Hashes are keyed (SipHash-2-4) so that a peer
+ * who chooses names cannot choose collisions. Not thread-safe.
  */
 #ifndef SN_BASE_MAP_H
 #define SN_BASE_MAP_H

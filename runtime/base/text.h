@@ -12,7 +12,8 @@
 #include "sennit/err.h"
 #include "sennit/limits.h"
 
-/* A text being built in the caller's array; always terminated; `truncated` tells that some was lost. */
+/* A text being built in the caller's array; always terminated; `truncated` tells that some was
+ * lost. */
 struct sn_text {
     char *data;
     size_t size;     /* bytes used, without the NUL */
@@ -40,17 +41,19 @@ SN_MUST_CHECK enum sn_err sn_hex_decode(const char *text, size_t text_size, uint
 SN_MUST_CHECK enum sn_err sn_text_to_u64(const char *text, size_t size, uint64_t max,
                                          uint64_t *out_value);
 
-/* A site, agent, actor, target or mesh label: 1..63 of [a-z0-9-], not starting or ending with '-'. */
+/* A site, agent, actor, target or mesh label: 1..63 of [a-z0-9-], no '-' at either end. */
 int sn_label_is_valid(const char *text, size_t size);
 /* site/agent */
 int sn_agent_name_is_valid(const char *text, size_t size);
 /* Message type: labels joined by dots, for example echo.say. */
 int sn_type_is_valid(const char *text, size_t size);
 
-/* Pattern for agent names: an exact name, `site/*`, or `*`. Errors of form: is_valid = 0. */
+/* Pattern for agent names: an exact name, a site followed by "/" and "*", or "*" alone. Only
+ * patterns that are valid may be given to the matching functions: configuration checks them when it
+ * is read. */
 int sn_agent_pattern_is_valid(const char *text, size_t size);
 int sn_agent_pattern_matches(const char *pattern, const char *name);
-/* Pattern for types: exact, `prefix.*`, or `*`. */
+/* Pattern for types: exact, "prefix.*" (echo.* matches echo.say and echo.a.b, not echo), or "*". */
 int sn_type_pattern_is_valid(const char *text, size_t size);
 int sn_type_pattern_matches(const char *pattern, const char *type);
 
