@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading msgpack from untrusted bytes: a cursor over the caller's memory, no allocation, nesting at
- * most SN_MSGPACK_DEPTH_MAX, every length checked against what is left before it is believed.
+ * Reading msgpack from untrusted bytes: a cursor over the caller's memory, no allocation, nesting
+ * at most SN_MSGPACK_DEPTH_MAX, every length checked against what is left before it is believed.
  * (msgpack-c's unpacker maps 2 GiB on five hostile bytes, so it is not used for reading.)
  *
- * Errors stick: after the first one every read returns it and yields zeros, so that callers may read a
- * whole structure and check once with sn_cursor_finish.
+ * Errors stick: after the first one every read returns it and yields zeros, so that callers may
+ * read a whole structure and check once with sn_cursor_finish.
  * Thread-safe: one cursor per thread. Blocking: no.
  */
 #ifndef SN_WIRE_CURSOR_H
@@ -24,16 +24,24 @@ struct sn_cursor {
 
 enum sn_wire_kind {
     SN_WIRE_END, /* no bytes left, or an error */
-    SN_WIRE_NIL, SN_WIRE_BOOL, SN_WIRE_UINT, SN_WIRE_INT /* negative */, SN_WIRE_DOUBLE,
-    SN_WIRE_TEXT, SN_WIRE_BIN, SN_WIRE_ARRAY, SN_WIRE_MAP, SN_WIRE_EXT
+    SN_WIRE_NIL,
+    SN_WIRE_BOOL,
+    SN_WIRE_UINT,
+    SN_WIRE_INT /* negative */,
+    SN_WIRE_DOUBLE,
+    SN_WIRE_TEXT,
+    SN_WIRE_BIN,
+    SN_WIRE_ARRAY,
+    SN_WIRE_MAP,
+    SN_WIRE_EXT
 };
 
 void sn_cursor_init(struct sn_cursor *cursor, const void *bytes, size_t size);
 /* Kind of the next item, which stays unread. */
 enum sn_wire_kind sn_cursor_kind(const struct sn_cursor *cursor);
 
-/* Each reads one item of its kind; another kind is EINVAL. Counts are those of entries, and are refused
- * when more are announced than bytes are left. */
+/* Each reads one item of its kind; another kind is EINVAL. Counts are those of entries, and are
+ * refused when more are announced than bytes are left. */
 uint32_t sn_cursor_map(struct sn_cursor *cursor);
 uint32_t sn_cursor_array(struct sn_cursor *cursor);
 uint64_t sn_cursor_uint(struct sn_cursor *cursor, uint64_t max); /* ETOOBIG above max */
@@ -48,7 +56,7 @@ void sn_cursor_text_copy(struct sn_cursor *cursor, char *out, size_t capacity);
 const uint8_t *sn_cursor_bin(struct sn_cursor *cursor, size_t max, size_t *out_size);
 /* A binary of exactly `size` bytes. */
 void sn_cursor_bin_copy(struct sn_cursor *cursor, void *out, size_t size);
-/* Skips one whole item, nested ones too (iteratively). */
+/* Skips one whole item, nested ones too (iteratively). ETOOBIG beyond SN_MSGPACK_DEPTH_MAX. */
 void sn_cursor_skip(struct sn_cursor *cursor);
 /* Skips one item and yields its bytes, borrowed. */
 const uint8_t *sn_cursor_raw(struct sn_cursor *cursor, size_t *out_size);

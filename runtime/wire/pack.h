@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing msgpack into the caller's array, by msgpack-c. A pack never grows and never allocates: when
- * the array is full it remembers so, and sn_pack_finish reports ETOOBIG.
+ * Packing msgpack into the caller's array, by msgpack-c. A pack never grows and never allocates:
+ * when the array is full it remembers so, and sn_pack_finish reports ETOOBIG.
  * Thread-safe: one pack per thread. Blocking: no.
  */
 #ifndef SN_WIRE_PACK_H
