@@ -26,7 +26,8 @@ struct sn_cert {
     int64_t not_after_s;
 };
 
-/* Signs `cert` (its authority field is taken from the key). Errors: EINVAL (names, times), ETOOBIG. */
+/* Signs `cert` (its authority field is taken from the key). Times are not negative, both seconds
+ * are part of the validity. Errors: EINVAL (names, repeated roles, times), ETOOBIG. */
 SN_MUST_CHECK enum sn_err sn_cert_sign(const struct sn_cert *cert, const struct sn_key *authority,
                                        uint8_t *out, size_t capacity, size_t *out_size);
 
@@ -42,14 +43,14 @@ struct sn_trust {
     const struct sn_pin {
         char agent[SN_AGENT_NAME_BYTES_MAX + 1];
         struct sn_key_id key;
-    } *pins; /* borrowed; trusted without an authority */
+    } * pins; /* borrowed; trusted without an authority */
     uint32_t pin_count;
 };
 
-/* Parses and verifies: signed by one of the authorities, for this mesh, within its times at `wall_s`.
- * out_cert is written whenever parsing succeeded, so that a refusal can name the agent; its content is
- * trusted only on SN_OK. Order of checks: EINVAL/EVERSION, EUNTRUSTED (unknown authority), EAUTH (bad
- * signature), EMISMATCH (mesh), ENOTYET, EEXPIRED. */
+/* Parses and verifies: signed by one of the authorities, for this mesh, within its times at
+ * `wall_s`. out_cert is written whenever parsing succeeded, so that a refusal can name the agent;
+ * its content is trusted only on SN_OK. Order of checks: EINVAL/EVERSION, EUNTRUSTED (unknown
+ * authority), EAUTH (bad signature), EMISMATCH (mesh), ENOTYET, EEXPIRED. */
 SN_MUST_CHECK enum sn_err sn_cert_verify(const uint8_t *bytes, size_t size,
                                          const struct sn_trust *trust, int64_t wall_s,
                                          struct sn_cert *out_cert);
@@ -57,6 +58,7 @@ SN_MUST_CHECK enum sn_err sn_cert_verify(const uint8_t *bytes, size_t size,
 /* PEM of the binary form, NUL-terminated. Errors: ETOOBIG. */
 SN_MUST_CHECK enum sn_err sn_cert_to_pem(const uint8_t *bytes, size_t size, char *out,
                                          size_t capacity, size_t *out_size);
+/* Errors: EINVAL, ETOOBIG. The bytes are not looked at. */
 SN_MUST_CHECK enum sn_err sn_cert_from_pem(const char *pem, size_t pem_size, uint8_t *out,
                                            size_t capacity, size_t *out_size);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ed25519 keys (RFC 8032): the authority's, which signs agent certificates, and the node's, which signs
- * everything else. A private key lives in guarded memory (sodium_malloc) and never leaves this module.
- * Files: private keys are PKCS#8 PEM (RFC 8410), as `openssl pkey` reads them; public keys are one line
- * `ed25519:<64 hexadecimal digits>`. No I/O here: callers read and write files through the environment.
+ * Ed25519 keys (RFC 8032): the authority's, which signs agent certificates, and the node's, which
+ * signs everything else. A private key lives in guarded memory (sodium_malloc) and never leaves
+ * this module. Files: private keys are PKCS#8 PEM (RFC 8410), as `openssl pkey` reads them; public
+ * keys are one line `ed25519:<64 hexadecimal digits>`. No I/O here: callers read and write files
+ * through the environment.
  * Thread-safe: a key is immutable, signing from several threads is allowed. Blocking: no.
  */
 #ifndef SN_CRYPTO_KEY_H
@@ -14,11 +15,11 @@
 
 #include "sennit/err.h"
 
-#define SN_KEY_BYTES 32
+#define SN_KEY_BYTES       32
 #define SN_SIGNATURE_BYTES 64
-#define SN_DIGEST_BYTES 32
-#define SN_KEY_TEXT_BYTES 72 /* "ed25519:" + 64 digits */
-#define SN_KEY_PEM_MAX 512
+#define SN_DIGEST_BYTES    32
+#define SN_KEY_TEXT_BYTES  72 /* "ed25519:" + 64 digits */
+#define SN_KEY_PEM_MAX     512
 
 /* A public key; the agent id is its node key. */
 struct sn_key_id {
@@ -47,8 +48,7 @@ int sn_key_id_is_equal(const struct sn_key_id *a, const struct sn_key_id *b);
 /* out has SN_KEY_TEXT_BYTES + 1 bytes. */
 void sn_key_id_format(const struct sn_key_id *id, char *out);
 /* Errors: EINVAL; surrounding white space is not accepted. */
-SN_MUST_CHECK enum sn_err sn_key_id_parse(const char *text, size_t size,
-                                          struct sn_key_id *out_id);
+SN_MUST_CHECK enum sn_err sn_key_id_parse(const char *text, size_t size, struct sn_key_id *out_id);
 
 SN_MUST_CHECK enum sn_err sn_key_sign(const struct sn_key *key, const void *bytes, size_t size,
                                       uint8_t out_signature[SN_SIGNATURE_BYTES]);
