@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files and folders. Guarantees: what create and replace acknowledged survives a power failure (the
+ * file and its folder are fsynced); a reader of a replaced file sees the old or the new content,
+ * whole; a failed call leaves no file behind. Modes are exact, whatever the umask.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "env/env_posix_int.h"
+
+#define READ_GROWTH_MIN      4096u
+#define MODE_BITS            07777u
+#define TEMPORARY_NAME_BYTES 32
+#define OPEN_FOLDER          (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+
+enum sn_err sni_posix_file_info(struct sn_env *env, const char *path, struct sn_file_info *out_info)
+{
+    (void)env; /* the kernel's files */
+    struct stat info;
+    int rc = stat(path, &info);
+    if (rc != 0) return sni_err_from_errno(errno);
+    *out_info = (struct sn_file_info){.size = (uint64_t)info.st_size,
+                                      .mode = info.st_mode & MODE_BITS,
+                                      .uid = info.st_uid,
+                                      .is_file = S_ISREG(info.st_mode),
+                                      .is_folder = S_ISDIR(info.st_mode)};
+    return SN_OK;
+}
+
+/* --- Reading ---------------------------------------------------------------------------------- */
+
+struct content {
+    char *data; /* capacity + 1 bytes */
+    size_t size;
+    size_t capacity;
+};
+
+static enum sn_err content_resize(struct content *content, size_t capacity)
+{
+    char *fresh = sn_realloc(content->data, content->capacity + 1, capacity + 1);
+    if (fresh == NULL) return SN_ENOMEM;
+    content->data = fresh;
+    content->capacity = capacity;
+    return SN_OK;
+}
+
+/* Reads to the end. The size that the file claimed is only a hint: it may change meanwhile, and
+ * files of /proc claim 0. */
+static enum sn_err content_fill(struct content *content, int fd, size_t max)
+{
+    for (;;) {
+        /* With room for one byte more than the capacity, so that the end is seen without growing.
+         * */
+        ssize_t got =
+            read(fd, content->data + content->size, content->capacity + 1 - content->size);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return sni_err_from_errno(errno);
+        if (got == 0) return SN_OK;
+        content->size += (size_t)got;
+        if (content->size <= content->capacity) continue;
+        if (content->capacity >= max) return SN_ETOOBIG;
+        size_t more = content->capacity < READ_GROWTH_MIN ? READ_GROWTH_MIN : content->capacity;
+        more = more > max - content->capacity ? max - content->capacity : more;
+        enum sn_err err = content_resize(content, content->capacity + more);
+        if (err != SN_OK) return err;
+    }
+}
+
+static enum sn_err content_read(struct content *content, int fd, size_t max)
+{
+    struct stat info;
+    int rc = fstat(fd, &info);
+    if (rc != 0) return sni_err_from_errno(errno);
+    if (!S_ISREG(info.st_mode)) return SN_EINVAL;
+    if ((uint64_t)info.st_size > max) return SN_ETOOBIG;
+    content->capacity = (size_t)info.st_size;
+    content->data = sn_alloc(content->capacity + 1);
+    if (content->data == NULL) return SN_ENOMEM;
+    enum sn_err err = content_fill(content, fd, max);
+    if (err != SN_OK) return err;
+    if (content->size < content->capacity) err = content_resize(content, content->size);
+    return err;
+}
+
+enum sn_err sni_posix_file_read(struct sn_env *env, const char *path, size_t max, char **out_data,
+                                size_t *out_size)
+{
+    (void)env; /* the kernel's files */
+    struct content content = {0};
+    /* Links are followed: keys mounted into containers are links. NONBLOCK keeps a FIFO from
+     * hanging the open; it is refused after. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return sni_err_from_errno(errno);
+    enum sn_err err = content_read(&content, fd, max);
+    (void)close(fd); /* nothing was written */
+    if (err != SN_OK) {
+        sn_free(content.data, content.capacity + 1);
+        return err;
+    }
+    content.data[content.size] = '\0';
+    *out_data = content.data;
+    *out_size = content.size;
+    return SN_OK;
+}
+
+/* --- Writing ---------------------------------------------------------------------------------- */
+
+static enum sn_err write_all(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = write(fd, data, size);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return sni_err_from_errno(errno);
+        if (put == 0) return SN_EIO;
+        data += put;
+        size -= (size_t)put;
+    }
+    return SN_OK;
+}
+
+/* A new file with this content, on disk but for its name. On failure there is no file. */
+static enum sn_err write_new(int folder_fd, const char *name, unsigned mode, const void *data,
+                             size_t size)
+{
+    /* O_CREAT can only narrow the mode (umask), so the file is never more open than asked. */
+    int fd = openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd < 0) return sni_err_from_errno(errno);
+    enum sn_err err = SN_OK;
+    int rc = fchmod(fd, mode);
+    if (rc != 0) err = sni_err_from_errno(errno);
+    if (err == SN_OK) err = write_all(fd, data, size);
+    if (err == SN_OK && fsync(fd) != 0) err = sni_err_from_errno(errno);
+    rc = close(fd);
+    if (err == SN_OK && rc != 0) err = sni_err_from_errno(errno); /* network file systems */
+    if (err != SN_OK) (void)unlinkat(folder_fd, name, 0);         /* best effort */
+    return err;
+}
+
+static enum sn_err open_folder_of(const char *path, int *out_fd, const char **out_name)
+{
+    char *folder;
+    enum sn_err err = sni_path_split(path, &folder, out_name);
+    if (err != SN_OK) return err;
+    int fd = open(folder, OPEN_FOLDER);
+    if (fd < 0) err = sni_err_from_errno(errno);
+    sn_strfree(folder);
+    if (err == SN_OK) *out_fd = fd;
+    return err;
+}
+
+enum sn_err sni_posix_file_create(struct sn_env *env, const char *path, unsigned mode,
+                                  const void *data, size_t size)
+{
+    (void)env; /* the kernel's files */
+    int folder_fd;
+    const char *name;
+    enum sn_err err = open_folder_of(path, &folder_fd, &name);
+    if (err != SN_OK) return err;
+    err = write_new(folder_fd, name, mode, data, size);
+    if (err == SN_OK && fsync(folder_fd) != 0) {
+        err = sni_err_from_errno(errno);
+        (void)unlinkat(folder_fd, name, 0); /* not acknowledged, so it must not be there */
+    }
+    (void)close(folder_fd); /* fsynced */
+    return err;
+}
+
+enum sn_err sni_posix_file_replace(struct sn_env *env, const char *path, unsigned mode,
+                                   const void *data, size_t size)
+{
+    int folder_fd;
+    const char *name;
+    enum sn_err err = open_folder_of(path, &folder_fd, &name);
+    if (err != SN_OK) return err;
+    /* In the same folder, or rename could not be atomic; random, so that two writers do not meet.
+     * */
+    uint64_t number;
+    char temporary[TEMPORARY_NAME_BYTES];
+    env->ops->random(env, &number, sizeof number);
+    (void)snprintf(temporary, sizeof temporary, ".sn-%016llx.tmp", (unsigned long long)number);
+    err = write_new(folder_fd, temporary, mode, data, size);
+    if (err != SN_OK) goto out;
+    int rc = renameat(folder_fd, temporary, folder_fd, name);
+    if (rc != 0) {
+        err = errno == EISDIR ? SN_EEXIST : sni_err_from_errno(errno);
+        (void)unlinkat(folder_fd, temporary, 0); /* best effort */
+        goto out;
+    }
+    rc = fsync(folder_fd);
+    if (rc != 0) err = sni_err_from_errno(errno); /* replaced, but perhaps not for good */
+out:
+    (void)close(folder_fd); /* fsynced */
+    return err;
+}
+
+enum sn_err sni_posix_file_remove(struct sn_env *env, const char *path)
+{
+    (void)env; /* the kernel's files */
+    int rc = unlink(path);
+    return rc == 0 ? SN_OK : sni_err_from_errno(errno);
+}
+
+/* --- Folders ---------------------------------------------------------------------------------- */
+
+/* One level. Its name is made durable in the parent: files acknowledged later would otherwise
+ * vanish with their folder. */
+static enum sn_err make_one(const char *path, unsigned mode)
+{
+    int rc = mkdir(path, mode);
+    if (rc != 0) return sni_err_from_errno(errno);
+    int fd = open(path, OPEN_FOLDER | O_NOFOLLOW);
+    if (fd < 0) return sni_err_from_errno(errno);
+    enum sn_err err = SN_OK;
+    rc = fchmod(fd, mode);
+    if (rc != 0) err = sni_err_from_errno(errno);
+    int parent_fd = openat(fd, "..", OPEN_FOLDER);
+    if (parent_fd >= 0) { /* a parent that may be written but not read cannot be fsynced */
+        if (err == SN_OK && fsync(parent_fd) != 0) err = sni_err_from_errno(errno);
+        (void)close(parent_fd); /* fsynced */
+    }
+    (void)close(fd); /* nothing was written */
+    return err;
+}
+
+enum sn_err sni_posix_folder_make(struct sn_env *env, const char *path, unsigned mode)
+{
+    size_t size = strlen(path);
+    if (size == 0) return SN_EINVAL;
+    if (size >= PATH_MAX) return SN_ETOOBIG;
+    char *prefix = sn_strdup(path);
+    if (prefix == NULL) return SN_ENOMEM;
+    enum sn_err err = SN_OK;
+    for (size_t i = 1; i <= size; i++) {
+        if (path[i] != '/' && path[i] != '\0') continue;
+        if (path[i - 1] == '/') continue; /* "a//b", "a/" */
+        prefix[i] = '\0';
+        err = make_one(prefix, mode);
+        prefix[i] = path[i];
+        /* Somebody else may make it at the same time; and what is there may be a link to a folder.
+         * */
+        if (err == SN_EEXIST) err = SN_OK;
+        if (err != SN_OK) break;
+    }
+    sn_strfree(prefix);
+    if (err != SN_OK) return err;
+    struct sn_file_info info;
+    err = sni_posix_file_info(env, path, &info);
+    if (err != SN_OK) return err;
+    return info.is_folder ? SN_OK : SN_EEXIST;
+}
+
+enum sn_err sni_posix_folder_list(struct sn_env *env, const char *path,
+                                  int (*fn)(void *arg, const char *name), void *arg)
+{
+    (void)env;                   /* the kernel's files */
+    DIR *folder = opendir(path); /* close-on-exec by itself */
+    if (folder == NULL) return sni_err_from_errno(errno);
+    enum sn_err err = SN_OK;
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        if (entry == NULL) {
+            if (errno != 0) err = sni_err_from_errno(errno);
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        if (fn(arg, entry->d_name) != 0) break;
+    }
+    (void)closedir(folder); /* nothing was written */
+    return err;
+}
+
+/* --- Locks ------------------------------------------------------------------------------------ */
+
+/* flock belongs to the open file: it ends with the process however that ends, and unlike fcntl's
+ * locks it is not lost when some other code closes the same file. The file stays: removing it
+ * would let two processes lock two files of one name. */
+enum sn_err sni_posix_file_lock(struct sn_env *env, const char *path, struct sn_file_lock *out_lock)
+{
+    (void)env; /* the kernel's files */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    if (fd < 0) return sni_err_from_errno(errno);
+    int rc;
+    do {
+        rc = flock(fd, LOCK_EX | LOCK_NB);
+    } while (rc != 0 && errno == EINTR);
+    if (rc != 0) {
+        enum sn_err err = errno == EWOULDBLOCK ? SN_EINUSE : sni_err_from_errno(errno);
+        (void)close(fd); /* nothing was written */
+        return err;
+    }
+    *out_lock = (struct sn_file_lock){fd};
+    return SN_OK;
+}
+
+void sni_posix_file_unlock(struct sn_env *env, struct sn_file_lock lock)
+{
+    (void)env; /* the kernel's files */
+    /* Explicitly, not by close alone: a child that is being started may hold a copy for an
+     * instant. */
+    (void)flock(lock.id, LOCK_UN);
+    (void)close(lock.id); /* nothing was written */
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Child processes and waiting on real time, for programs that drive real agents (soak). Not part
+ * of the seam: a simulation has no processes.
+ * Thread-safe: no. Blocking: as said.
+ */
+#ifndef SN_ENV_PROCESS_H
+#define SN_ENV_PROCESS_H
+
+#include "env/env.h"
+
+struct sn_process {
+    int32_t pid; /* 0 = none */
+};
+
+/* Starts argv[0] (posix_spawn, no shell). Standard output and error go to `log_path` (appended).
+ * Errors: ENOENT, EPERM, ... of the program or the log. The environment variables are inherited. */
+SN_MUST_CHECK enum sn_err sn_process_start(struct sn_env *env, const char *const argv[],
+                                           const char *log_path, struct sn_process *out_process);
+/* signal: 15 = terminate, 9 = kill, 19 = stop, 18 = continue. */
+void sn_process_signal(const struct sn_process *process, int signal);
+/* Waits at most timeout_ms (UINT64_MAX = for ever). Errors: ETIMEDOUT, ESTATE (none). out_status:
+ * exit status, or 128 + signal. The process is gone (pid 0) on SN_OK. */
+SN_MUST_CHECK enum sn_err sn_process_wait(struct sn_env *env, struct sn_process *process,
+                                          uint64_t timeout_ms, int *out_status);
+/* Path of this program. */
+SN_MUST_CHECK enum sn_err sn_process_self(struct sn_env *env, char *out, size_t capacity);
+/* Blocks the calling thread. Command line programs only. */
+void sn_process_sleep_ms(struct sn_env *env, uint64_t ms);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Construction, clocks, randomness, and that every call goes through the operations table. */
+#include "env_test.h"
+
+#include <signal.h>
+
+#include "env/env_ops.h"
+
+static void clocks_run(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t before = sn_env_now_ns(fixture->env);
+    usleep(2000);
+    uint64_t after = sn_env_now_ns(fixture->env);
+    assert_true(before > 0);
+    assert_true(after >= before + 2000000);
+    assert_true(sn_env_wall_ms(fixture->env) > 1600000000000);
+    assert_true(sn_env_cpu_count(fixture->env) >= 1);
+}
+
+static void random_fills_all(void **state)
+{
+    struct fixture *fixture = *state;
+    static uint8_t bytes[100000]; /* more than one getrandom() gives for sure */
+    memset(bytes, 0, sizeof bytes);
+    sn_env_random(fixture->env, bytes, sizeof bytes - 1);
+    size_t zeros = 0;
+    for (size_t i = 0; i < sizeof bytes - 1; i++) zeros += bytes[i] == 0;
+    assert_in_range(zeros, 200, 600); /* about 391 expected */
+    assert_int_equal(bytes[sizeof bytes - 1], 0);
+}
+
+static void signals_are_given_back(void **state)
+{
+    (void)state;
+    struct sn_env *env;
+    sigset_t mask;
+    struct sigaction action;
+    assert_ok(sn_env_posix_new(&env));
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    assert_true(sigismember(&mask, SIGTERM) && sigismember(&mask, SIGINT));
+    assert_true(sigismember(&mask, SIGHUP));
+    sigaction(SIGPIPE, NULL, &action);
+    assert_true(action.sa_handler == SIG_IGN);
+    sn_env_posix_free(env);
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    assert_false(sigismember(&mask, SIGTERM));
+    sigaction(SIGPIPE, NULL, &action);
+    assert_true(action.sa_handler == SIG_DFL);
+    sn_env_posix_free(NULL);
+}
+
+static void construction_survives_failed_allocations(void **state)
+{
+    (void)state;
+    struct sn_env *env = NULL;
+    uint64_t nth = 0;
+    enum sn_err err;
+    do {
+        sn_alloc_fail_nth(++nth);
+        err = sn_env_posix_new(&env);
+    } while (err == SN_ENOMEM);
+    sn_alloc_fail_nth(0);
+    assert_ok(err);
+    assert_true(nth > 1);
+    sn_env_posix_free(env);
+    assert_int_equal(sn_alloc_in_use(), 0);
+}
+
+static void standard_descriptors_are_never_ours(void **state)
+{
+    (void)state;
+    struct sn_env *env;
+    struct sn_sock sock;
+    struct sn_netaddr bound, addr = loopback(0);
+    int saved = dup(STDIN_FILENO);
+    close(STDIN_FILENO);
+    assert_ok(sn_env_posix_new(&env));
+    assert_ok(sn_env_listen(env, &addr, &sock, &bound));
+    assert_true(sock.id > 2);
+    sn_env_close(env, sock);
+    sn_env_posix_free(env);
+    dup2(saved, STDIN_FILENO);
+    close(saved);
+}
+
+static void process_info_tells_the_truth(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sn_process_info before, after;
+    int pair[2];
+    sn_env_process_info(fixture->env, &before);
+    assert_int_equal(pipe(pair), 0);
+    sn_env_process_info(fixture->env, &after);
+    close(pair[0]);
+    close(pair[1]);
+    assert_int_equal(after.descriptors, before.descriptors + 2);
+    assert_true(before.threads >= 1);
+    assert_true(before.resident_bytes > 100000);
+    assert_int_equal(before.pid, getpid());
+}
+
+static void print_writes_all(void **state)
+{
+    struct fixture *fixture = *state;
+    int pair[2];
+    char got[16];
+    assert_int_equal(pipe(pair), 0);
+    int saved = dup(STDERR_FILENO);
+    dup2(pair[1], STDERR_FILENO);
+    sn_env_print(fixture->env, 1, "hello", 5);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    assert_int_equal(read(pair[0], got, sizeof got), 5);
+    assert_memory_equal(got, "hello", 5);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* --- Another environment behind the same calls ------------------------------------------------ */
+
+struct fake {
+    struct sn_env base;
+    int calls;
+};
+
+static uint64_t fake_now(struct sn_env *env)
+{
+    ((struct fake *)(void *)env)->calls++;
+    return 42;
+}
+
+static enum sn_err fake_remove(struct sn_env *env, const char *path)
+{
+    ((struct fake *)(void *)env)->calls++;
+    return strcmp(path, "gone") == 0 ? SN_ENOENT : SN_OK;
+}
+
+static void calls_reach_the_operations_table(void **state)
+{
+    (void)state;
+    static const struct sn_env_ops ops = {.now_ns = fake_now, .file_remove = fake_remove};
+    struct fake fake = {.base = {.ops = &ops, .magic = SN_ENV_MAGIC}};
+    assert_int_equal(sn_env_now_ns(&fake.base), 42);
+    assert_int_equal(sn_env_file_remove(&fake.base, "gone"), SN_ENOENT);
+    assert_int_equal(fake.calls, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(clocks_run, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(random_fills_all, set_up, tear_down),
+        cmocka_unit_test(signals_are_given_back),
+        cmocka_unit_test(construction_survives_failed_allocations),
+        cmocka_unit_test(standard_descriptors_are_never_ours),
+        cmocka_unit_test_setup_teardown(process_info_tells_the_truth, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(print_writes_all, set_up, tear_down),
+        cmocka_unit_test(calls_reach_the_operations_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
