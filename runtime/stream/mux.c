@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How it works, and what it guarantees:
+ *
+ * Ids. Each side counts its own up (even or odd). Of the peer's a high-water mark and a window of
+ *   bits are kept, so an id is opened at most once however OPENs overtake each other on several
+ *   lanes, and memory for dead ids is constant. An id below the window counts as used.
+ * Frames. A stream owes control frames as bits in `pending`, not as queue entries, so they cannot
+ *   pile up. Answers about streams that do not exist here (refusals) stand in a ring per lane of
+ *   at most SN_STREAMS_MAX: a peer that keeps its own limit cannot have more questions open.
+ * Scheduling. Per lane one list of streams that owe control frames and one per class of streams
+ *   with data, all O(1). Classes have byte allowances (weights 16:8:4:1 quanta) that are renewed
+ *   when no class with data has any left: the most urgent goes first, the least urgent still gets
+ *   1/29. Within a class streams take turns of a quantum of bytes.
+ * Acks. One ACK frame tells received bytes and credit. It is sent when a quarter of the window was
+ *   consumed, when an eighth of the smaller of the two windows is unacknowledged, at END, or by
+ *   sn_mux_tick after SN_STREAM_ACK_DELAY_NS. 32 bytes per eighth of a window are 0.4 % at the
+ *   smallest window.
+ * END carries length and XXH3-64. A wrong length breaks the protocol; a wrong checksum resets the
+ *   stream with EIO, so that a reader never sees a clean end of altered bytes. ACK with
+ *   SN_FRAME_ENDED says that both matched.
+ * Resume. A stream that moves to another lane sends OPEN again (as long as the peer has not
+ *   answered) or ACK, flagged SN_FRAME_RESUME, then what it retains from the cumulative ack on.
+ *   The flag demands an answer: RESET when the stream is gone, or the final ACK when it had ended
+ *   well (a ring of SNI_FINALS remembers). Hence neither RESET nor the last ACK needs to be kept
+ *   for resending. After the flag was seen, overlapping bytes are dropped and counted, whichever
+ *   lane they come from; without it they break the protocol, as a gap always does.
+ *   RESET is not sent for a stream whose OPEN may be unknown to the peer on the new lane: the peer
+ *   would take it for an id never opened. Its own flagged ACK will be answered.
+ * Callbacks. A stream is held while its user is called, so that it may be freed from inside.
+ */
+#include "stream/mux_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#define PINNED_SLACK (2u * SN_SLAB_BYTES_MAX)
+
+enum sn_err sn_mux_new(const struct sn_mux_config *config, struct sn_mux **out_mux)
+{
+    SN_ASSERT(config->ops != NULL);
+    if (config->window_bytes < SN_STREAM_INITIAL_CREDIT) return SN_EINVAL;
+    if (config->window_bytes > SN_STREAM_WINDOW_BYTES_MAX) return SN_EINVAL;
+    if (config->streams_max == 0 || config->streams_max > SN_STREAMS_MAX) return SN_EINVAL;
+    struct sn_mux *mux = sn_alloc(sizeof *mux);
+    if (mux == NULL) return SN_ENOMEM;
+    mux->magic = SNI_MUX_MAGIC;
+    mux->config = *config;
+    sn_map_init(&mux->table, config->seed);
+    sn_list_init(&mux->streams);
+    sn_list_init(&mux->delayed);
+    sn_list_init(&mux->closing);
+    for (unsigned i = 0; i < SN_LANES_MAX; i++) {
+        sn_list_init(&mux->lanes[i].control);
+        for (unsigned qos = 0; qos < SNI_CLASSES; qos++) sn_list_init(&mux->lanes[i].run[qos]);
+    }
+    *out_mux = mux;
+    return SN_OK;
+}
+
+/* Out of every list that makes frames or acks. */
+static void detach(struct sn_stream *stream)
+{
+    sn_list_remove(&stream->run);
+    sn_list_remove(&stream->control);
+    sn_list_remove(&stream->delayed);
+}
+
+static void drop_content(struct sn_stream *stream)
+{
+    sni_pieces_fini(&stream->tx);
+    sni_pieces_fini(&stream->rx);
+    sni_hash_fini(&stream->tx_hash);
+    sni_hash_fini(&stream->rx_hash);
+    sn_buf_unref(&stream->offer);
+}
+
+static void destroy(struct sn_stream *stream)
+{
+    struct sn_mux *mux = stream->mux;
+    SN_ASSERT(stream->holds == 0);
+    detach(stream);
+    sn_list_remove(&stream->closing);
+    sn_list_remove(&stream->all);
+    sn_map_remove(&mux->table, &stream->entry);
+    drop_content(stream);
+    SN_ASSERT(sni_lane_of(stream)->streams > 0);
+    sni_lane_of(stream)->streams--;
+    mux->stats.open_now--;
+    if (!stream->is_freed && mux->config.budget != NULL) {
+        sn_budget_give(mux->config.budget, mux->config.window_bytes);
+    }
+    stream->magic = 0;
+    sn_free(stream, sizeof *stream);
+}
+
+void sn_mux_free(struct sn_mux *mux)
+{
+    if (mux == NULL) return;
+    SN_ASSERT(mux->magic == SNI_MUX_MAGIC);
+    SN_LIST_EACH_SAFE (it, &mux->streams) destroy(SN_CONTAINER_OF(it, struct sn_stream, all));
+    SN_ASSERT(mux->table.count == 0);
+    for (unsigned i = 0; i < SN_LANES_MAX; i++) sni_replies_fini(&mux->lanes[i].replies);
+    sn_map_fini(&mux->table);
+    sn_buf_unref(&mux->cells);
+    mux->magic = 0;
+    sn_free(mux, sizeof *mux);
+}
+
+uint64_t sni_id_ordinal(uint64_t id)
+{
+    return (id + 1) / 2;
+}
+
+int sni_id_is_local(const struct sn_mux *mux, uint64_t id)
+{
+    return (id % 2 == 0) == (mux->config.even_ids != 0);
+}
+
+struct sn_stream *sni_mux_find(const struct sn_mux *mux, uint64_t id)
+{
+    struct sn_map_entry *entry = sn_map_find(&mux->table, &id, sizeof id);
+    return entry == NULL ? NULL : SN_CONTAINER_OF(entry, struct sn_stream, entry);
+}
+
+enum sn_err sni_mux_add(struct sn_mux *mux, uint64_t id, unsigned lane,
+                        struct sn_stream **out_stream)
+{
+    uint32_t window = mux->config.window_bytes;
+    if (mux->stats.open_now >= mux->config.streams_max) return SN_EFULL;
+    if (mux->config.budget != NULL) {
+        enum sn_err err = sn_budget_take(mux->config.budget, window);
+        if (err != SN_OK) return err;
+    }
+    struct sn_stream *stream = sn_alloc(sizeof *stream);
+    if (stream == NULL) goto fail;
+    stream->id = id;
+    enum sn_err err = sn_map_insert(&mux->table, &stream->entry, &stream->id, sizeof stream->id);
+    SN_ASSERT(err != SN_EEXIST);
+    if (err != SN_OK) goto fail;
+    stream->magic = SNI_STREAM_MAGIC;
+    stream->mux = mux;
+    stream->lane = (uint8_t)lane;
+    stream->is_local = (uint8_t)sni_id_is_local(mux, id);
+    stream->ack_step = window / 8;
+    sni_pieces_init(&stream->tx, (uint64_t)window + PINNED_SLACK);
+    sni_pieces_init(&stream->rx, (uint64_t)window + PINNED_SLACK);
+    sn_list_push(&mux->streams, &stream->all);
+    mux->lanes[lane].streams++;
+    mux->stats.open_now++;
+    mux->stats.opened++;
+    *out_stream = stream;
+    return SN_OK;
+fail:
+    sn_free(stream, sizeof *stream);
+    if (mux->config.budget != NULL) sn_budget_give(mux->config.budget, window);
+    return SN_ENOMEM;
+}
+
+void sni_mux_note_final(struct sn_mux *mux, const struct sn_stream *stream)
+{
+    SN_ASSERT(stream->got_end);
+    mux->finals[mux->finals_next++ % SNI_FINALS] =
+        (struct sni_reply){.id = stream->id, .value = stream->received, .is_final = 1};
+}
+
+int sni_lane_has_output(const struct sni_lane *lane)
+{
+    if (!lane->is_up) return 0;
+    if (lane->replies.count > 0 || !sn_list_is_empty(&lane->control)) return 1;
+    for (unsigned qos = 0; qos < SNI_CLASSES; qos++) {
+        if (!sn_list_is_empty(&lane->run[qos])) return 1;
+    }
+    return 0;
+}
+
+int sn_mux_has_output(const struct sn_mux *mux, unsigned lane)
+{
+    SN_ASSERT(lane < SN_LANES_MAX);
+    return sni_lane_has_output(&mux->lanes[lane]);
+}
+
+void sn_mux_set_output_hook(struct sn_mux *mux, void (*hook)(void *arg, unsigned lane), void *arg)
+{
+    mux->hook = hook;
+    mux->hook_arg = arg;
+}
+
+void sni_stream_schedule(struct sn_stream *stream)
+{
+    struct sni_lane *lane = sni_lane_of(stream);
+    struct sn_mux *mux = stream->mux;
+    int had_output = sni_lane_has_output(lane);
+    if (stream->pending == 0) {
+        sn_list_remove(&stream->control);
+    } else if (!sn_list_is_linked(&stream->control)) {
+        sn_list_push(&lane->control, &stream->control);
+    }
+    if (!sni_stream_can_send(stream)) {
+        sn_list_remove(&stream->run);
+    } else if (!sn_list_is_linked(&stream->run)) {
+        stream->turn = SN_STREAM_QUANTUM_BYTES;
+        sn_list_push(&lane->run[stream->qos], &stream->run);
+    }
+    if (!had_output && mux->hook != NULL && sni_lane_has_output(lane)) {
+        mux->hook(mux->hook_arg, stream->lane);
+    }
+}
+
+void sni_stream_kill(struct sn_stream *stream, enum sn_err reason, uint8_t pending)
+{
+    SN_ASSERT(!stream->is_dead);
+    SN_ASSERT(reason != SN_OK);
+    detach(stream);
+    drop_content(stream);
+    stream->is_dead = 1;
+    stream->reason = reason;
+    stream->pending = pending;
+    stream->mux->stats.reset++;
+    sni_stream_schedule(stream);
+}
+
+void sni_stream_hold(struct sn_stream *stream)
+{
+    SN_ASSERT(stream->magic == SNI_STREAM_MAGIC);
+    stream->holds++;
+}
+
+void sni_stream_reap(struct sn_stream *stream)
+{
+    if (stream->is_freed && stream->holds == 0 && stream->pending == 0) destroy(stream);
+}
+
+void sni_stream_release(struct sn_stream *stream)
+{
+    SN_ASSERT(stream->holds > 0);
+    stream->holds--;
+    sni_stream_reap(stream);
+}
+
+void sni_stream_tell_closed(struct sn_stream *stream)
+{
+    if (stream->ops == NULL || stream->ops->closed == NULL) return;
+    sni_stream_hold(stream);
+    stream->ops->closed(stream->user, stream, stream->reason);
+    sni_stream_release(stream);
+}
+
+/* --- Lanes ------------------------------------------------------------------------------------ */
+
+void sn_mux_lane_up(struct sn_mux *mux, unsigned lane)
+{
+    SN_ASSERT(mux->magic == SNI_MUX_MAGIC);
+    SN_ASSERT(lane < SN_LANES_MAX);
+    SN_ASSERT(!mux->lanes[lane].is_up);
+    mux->lanes[lane].is_up = 1;
+    memset(mux->lanes[lane].deficit, 0, sizeof mux->lanes[lane].deficit);
+}
+
+/* The lane with the fewest streams; lane 0 only when there is no other, so that bulk never stands
+ * before control. SN_LANES_MAX when none is up. */
+static unsigned pick_lane(const struct sn_mux *mux)
+{
+    unsigned best = SN_LANES_MAX;
+    for (unsigned i = 1; i < SN_LANES_MAX; i++) {
+        if (!mux->lanes[i].is_up) continue;
+        if (best == SN_LANES_MAX || mux->lanes[i].streams < mux->lanes[best].streams) best = i;
+    }
+    return best == SN_LANES_MAX && mux->lanes[0].is_up ? 0 : best;
+}
+
+/* The peer has everything below `acked` for certain; the rest may be lost. */
+static void rewind_output(struct sn_stream *stream)
+{
+    stream->next = stream->acked;
+    stream->next_piece = 0;
+    stream->next_at = (uint32_t)(stream->acked - stream->tx_base);
+    stream->end_sent = 0;
+}
+
+static void move(struct sn_stream *stream, unsigned lane)
+{
+    sni_lane_of(stream)->streams--;
+    stream->lane = (uint8_t)lane;
+    sni_lane_of(stream)->streams++;
+    if (stream->is_local && !stream->is_confirmed) {
+        stream->must_resume = stream->is_open_sent;
+        stream->pending = SNI_OPEN;
+    } else {
+        stream->must_resume = 1;
+        stream->pending = SNI_ACK;
+        if (!stream->is_local && stream->is_accepted) stream->pending |= SNI_ACCEPT;
+    }
+    rewind_output(stream);
+    sni_stream_schedule(stream);
+}
+
+static void leave_lane(struct sn_stream *stream, int resume, enum sn_err reason)
+{
+    struct sn_mux *mux = stream->mux;
+    detach(stream);
+    if (stream->is_dead || stream->is_freed) {
+        stream->pending = 0; /* the peer will ask if it still wants to know */
+        sni_stream_reap(stream);
+        return;
+    }
+    unsigned lane = pick_lane(mux);
+    if (resume && lane < SN_LANES_MAX && (stream->flags & SN_STREAM_SESSION) == 0) {
+        move(stream, lane);
+        return;
+    }
+    stream->pending = 0;
+    if (stream->is_complete) return; /* nothing is left to lose, and `closed` would be a lie */
+    sni_stream_kill(stream, reason, 0);
+    sn_list_push(&mux->closing, &stream->closing);
+}
+
+void sn_mux_lane_down(struct sn_mux *mux, unsigned lane, int resume, enum sn_err reason)
+{
+    SN_ASSERT(mux->magic == SNI_MUX_MAGIC);
+    SN_ASSERT(lane < SN_LANES_MAX);
+    SN_ASSERT(reason != SN_OK);
+    if (!mux->lanes[lane].is_up) return;
+    mux->lanes[lane].is_up = 0;
+    sni_replies_fini(&mux->lanes[lane].replies);
+    /* Users are called only when every stream has its place, for they may open and free others. */
+    SN_LIST_EACH_SAFE (it, &mux->streams) {
+        struct sn_stream *stream = SN_CONTAINER_OF(it, struct sn_stream, all);
+        if (stream->lane == lane) leave_lane(stream, resume, reason);
+    }
+    for (;;) {
+        struct sn_list *node = sn_list_pop(&mux->closing);
+        if (node == NULL) break;
+        sni_stream_tell_closed(SN_CONTAINER_OF(node, struct sn_stream, closing));
+    }
+}
+
+uint64_t sn_mux_tick(struct sn_mux *mux, uint64_t now_ns)
+{
+    SN_ASSERT(mux->magic == SNI_MUX_MAGIC);
+    if (sn_list_is_empty(&mux->delayed)) {
+        mux->delayed_until = 0;
+        return UINT64_MAX;
+    }
+    if (mux->delayed_until == 0) mux->delayed_until = now_ns + SN_STREAM_ACK_DELAY_NS;
+    if (now_ns < mux->delayed_until) return mux->delayed_until;
+    mux->delayed_until = 0;
+    for (;;) {
+        struct sn_list *node = sn_list_pop(&mux->delayed);
+        if (node == NULL) break;
+        struct sn_stream *stream = SN_CONTAINER_OF(node, struct sn_stream, delayed);
+        stream->pending |= SNI_ACK;
+        sni_stream_schedule(stream);
+    }
+    return UINT64_MAX;
+}
+
+/* --- Looking ---------------------------------------------------------------------------------- */
+
+struct sn_stream *sn_mux_next_stream(const struct sn_mux *mux, const struct sn_stream *stream)
+{
+    SN_ASSERT(mux->magic == SNI_MUX_MAGIC);
+    const struct sn_list *at = stream == NULL ? &mux->streams : &stream->all;
+    for (struct sn_list *it = at->next; it != &mux->streams; it = it->next) {
+        struct sn_stream *found = SN_CONTAINER_OF(it, struct sn_stream, all);
+        if (!found->is_freed) return found;
+    }
+    return NULL;
+}
+
+void sn_mux_stats(const struct sn_mux *mux, struct sn_mux_stats *out_stats)
+{
+    *out_stats = mux->stats;
+}
