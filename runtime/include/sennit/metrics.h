@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define SN_METRIC_COUNTER 1u /* only grows */
-#define SN_METRIC_GAUGE 2u   /* goes up and down */
+#define SN_METRIC_GAUGE   2u /* goes up and down */
 
 struct sn_metric_desc {
     const char *name; /* NULL ends a table */
