@@ -31,7 +31,7 @@ void fake_env_run(struct sn_env *env);
 /* The same for a stretch of time, from one deadline to the next. */
 void fake_env_run_for(struct sn_env *env, uint64_t ns);
 /* Steps of the loop that was made as the index-th. */
-uint64_t fake_env_steps(const struct sn_env *env, uint32_t index);
+uint64_t fake_env_steps(struct sn_env *env, uint32_t index);
 
 /* Runs the offloaded jobs that wait; returns their number. */
 uint32_t fake_env_run_jobs(struct sn_env *env);
@@ -44,7 +44,7 @@ void fake_env_fail_watch(struct sn_env *env, enum sn_err err);
 void fake_env_report(struct sn_env *env, struct sn_sock sock, unsigned ready);
 
 /* What was printed to standard error so far, terminated; and forgets it. */
-const char *fake_env_output(const struct sn_env *env);
+const char *fake_env_output(struct sn_env *env);
 void fake_env_clear_output(struct sn_env *env);
 
 #endif
