@@ -36,7 +36,7 @@ endfunction()
 if(TARGET sennit)
   install(TARGETS sennit RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-sn_install_plugin(sn_plugin_tunnel)
+sn_install_plugin(sn_plugin_tunnel sn_plugin_soak)
 
 # Files that name the plugin folder. Relative to the prefix wherever possible, so that an installation
 # can be moved.

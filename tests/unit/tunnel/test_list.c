@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The answer to tunnel.list, byte for byte: other programs read it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "unit/tunnel/fake.h"
+
+static const char config[] = "targets:\n"
+                             "  db:\n"
+                             "    address: \"10.0.0.5:5432\"\n"
+                             "    allow: \"*\"\n"
+                             "forwards:\n"
+                             "  web:\n"
+                             "    listen: \"127.0.0.1:8080\"\n"
+                             "    to: paris/hub\n"
+                             "    target: web\n"
+                             "  shell:\n"
+                             "    listen: \"127.0.0.1:22\"\n"
+                             "    to: paris/hub\n"
+                             "    target: ssh\n";
+
+static void answers_with_everything(void **state)
+{
+    (void)state;
+    struct fake *f = fake_new(config);
+    f->busy_address = "127.0.0.1:22";
+    fake_start(f);
+    fake_client(f, 1); /* s1 */
+    fake_client(f, 1); /* s2 */
+    fake_up(f, 1);
+    fake_up(f, 2);
+    fake_down(f, 2, SN_OK, 12, 3456);
+    fake_ask(f, "berlin/edge", "db"); /* s3 */
+    fake_dialed(f, 1);
+    fake_ask(f, "berlin/edge", "db"); /* s4 */
+    fake_dial_failed(f, 2, SN_EUNREACHABLE);
+    fake_message(f, "", "tunnel.list", 9);
+    assert_string_equal(f->reply_type, "tunnel.list");
+    assert_string_equal(
+        f->reply,
+        "{\"forwards\":["
+        "{\"name\":\"web\",\"listen\":\"127.0.0.1:8080\",\"to\":\"paris/hub\",\"target\":\"web\","
+        "\"state\":\"listening\",\"bound\":\"127.0.0.1:8080\",\"open\":1,\"opened\":2,\"failed\":0,"
+        "\"sent_bytes\":12,\"received_bytes\":3456,\"error\":\"\"},"
+        "{\"name\":\"shell\",\"listen\":\"127.0.0.1:22\",\"to\":\"paris/hub\",\"target\":\"ssh\","
+        "\"state\":\"failed\",\"bound\":\"\",\"open\":0,\"opened\":0,\"failed\":0,\"sent_bytes\":0,"
+        "\"received_bytes\":0,\"error\":\"somebody else holds it\"}],"
+        "\"targets\":["
+        "{\"name\":\"db\",\"address\":\"10.0.0.5:5432\",\"open\":1,\"opened\":1,\"denied\":0,"
+        "\"failed\":0,\"sent_bytes\":0,\"received_bytes\":0,"
+        "\"last_error\":\"the address cannot be reached\"}]}");
+    fake_stop(f);
+    fake_message(f, "", "tunnel.list", 9);
+    assert_non_null(strstr(f->reply, "\"state\":\"stopped\",\"bound\":\"\",\"open\":1"));
+    fake_settle(f);
+    fake_down(f, 1, SN_OK, 0, 0);
+    fake_down(f, 3, SN_OK, 0, 0);
+    fake_free(f);
+}
+
+static void nothing_is_an_answer_too(void **state)
+{
+    (void)state;
+    struct fake *f = fake_new(NULL);
+    fake_start(f);
+    fake_message(f, "", "tunnel.list", 1);
+    assert_string_equal(f->reply, "{\"forwards\":[],\"targets\":[]}");
+    fake_free(f);
+}
+
+static void only_this_agent_is_answered(void **state)
+{
+    (void)state;
+    struct fake *f = fake_new(config);
+    fake_start(f);
+    f->trace_size = 0;
+    f->logs_too = 1;
+    fake_message(f, "amsterdam/edge", "tunnel.list", 1);
+    fake_expect(f, "TUNNEL-LIST-DENIED agent=amsterdam/edge\n");
+    fake_message(f, "", "tunnel.list", 0); /* not a question */
+    fake_message(f, "", "tunnel.lists", 1);
+    assert_null(f->reply);
+    f->next[FAKE_REPLY] = SN_EFULL;
+    fake_message(f, "", "tunnel.list", 1);
+    fake_expect(f, "TUNNEL-LIST-FAILED err=full\n");
+    size_t before = sn_alloc_in_use();
+    sn_alloc_fail_nth(1);
+    fake_message(f, "", "tunnel.list", 1);
+    sn_alloc_fail_nth(0);
+    fake_expect(f, "TUNNEL-LIST-FAILED err=no-memory\n");
+    assert_int_equal(sn_alloc_in_use(), before);
+    f->logs_too = 0;
+    fake_stop(f);
+    fake_free(f);
+}
+
+/* As many forwards as a fleet may have are more than a message holds. */
+static void what_does_not_fit_is_counted(void **state)
+{
+    (void)state;
+    const size_t capacity = (size_t)1 << 20;
+    char *text = malloc(capacity);
+    assert_non_null(text);
+    size_t size = (size_t)snprintf(text, capacity, "forwards:\n");
+    for (unsigned i = 0; i < 1200; i++) {
+        size += (size_t)snprintf(text + size, capacity - size,
+                                 "  f%u: {listen: \"127.0.0.1:%u\", to: paris/hub, target: web}\n",
+                                 i, 10000 + i);
+    }
+    (void)snprintf(text + size, capacity - size, /* fits */
+                   "targets: {t: {address: \"127.0.0.1:1\", allow: \"*\"}}\n");
+    struct fake *f = fake_new(text);
+    free(text);
+    f->is_quiet = 1;
+    fake_start(f);
+    assert_int_equal(f->listener_count, 1200);
+    fake_message(f, "", "tunnel.list", 1);
+    size_t got = strlen(f->reply);
+    assert_true(got <= SN_MESSAGE_BYTES_MAX && got > SN_MESSAGE_BYTES_MAX - 1000);
+    unsigned listed = 0;
+    for (const char *at = f->reply; (at = strstr(at, "{\"name\":")) != NULL; at++) listed++;
+    char tail[64];
+    (void)snprintf(tail, sizeof tail, "],\"omitted\":%u}", 1201 - listed); /* fits */
+    assert_string_equal(f->reply + got - strlen(tail), tail);
+    fake_stop(f);
+    fake_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_with_everything),
+        cmocka_unit_test(nothing_is_an_answer_too),
+        cmocka_unit_test(only_this_agent_is_answered),
+        cmocka_unit_test(what_does_not_fit_is_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
