@@ -265,6 +265,7 @@ void sn_cursor_bin_copy(struct sn_cursor *cursor, void *out, size_t size)
         if (size > 0) memset(out, 0, size);
         return;
     }
+    SN_ASSERT(bytes != NULL);
     if (size > 0) memcpy(out, bytes, size);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarantees: neither direction recurses nor allocates, so hostile nesting costs no stack; on failure the text is as
- * long as before and the pack holds what it held. What was made from msgpack parses as JSON again; values come back
- * equal but for binaries (text or hexadecimal by then), keys that were numbers, and doubles that are not finite (null).
+ * Guarantees: neither direction recurses nor allocates, so hostile nesting costs no stack; on
+ * failure the text is as long as before and the pack holds what it held. What was made from msgpack
+ * parses as JSON again; values come back equal but for binaries (text or hexadecimal by then), keys
+ * that were numbers, and doubles that are not finite (null).
  */
 #include "wire/json.h"
 
@@ -26,7 +27,7 @@ struct level {
     int is_map;
 };
 
-/* --- From msgpack ------------------------------------------------------------------------------------------ */
+/* --- From msgpack ----------------------------------------------------------------------------- */
 
 static void add_double(struct sn_text *text, double value)
 {
@@ -149,7 +150,7 @@ enum sn_err sn_json_from_msgpack(const void *bytes, size_t size, struct sn_text 
     return err;
 }
 
-/* --- To msgpack -------------------------------------------------------------------------------------------- */
+/* --- To msgpack ------------------------------------------------------------------------------- */
 
 struct reader {
     const char *at;
@@ -169,8 +170,8 @@ static int next_is(const struct reader *reader, char byte)
     return reader->at < reader->end && *reader->at == byte;
 }
 
-/* Counts and sizes come before content in msgpack and are known behind it in JSON: puts `head` in front of what was
- * packed since `start`. */
+/* Counts and sizes come before content in msgpack and are known behind it in JSON: puts `head` in
+ * front of what was packed since `start`. */
 static void insert_head(struct sn_pack *pack, size_t start, const uint8_t *head, size_t size)
 {
     SN_ASSERT(start <= pack->size);
@@ -383,8 +384,7 @@ static enum sn_err read_item(struct reader *reader)
     if (!is_map && !next_is(reader, '[')) return read_scalar(reader);
     if (reader->depth == SN_MSGPACK_DEPTH_MAX) return SN_ETOOBIG;
     reader->at++;
-    reader->levels[reader->depth++] =
-        (struct level){.start = reader->pack->size, .is_map = is_map};
+    reader->levels[reader->depth++] = (struct level){.start = reader->pack->size, .is_map = is_map};
     return SN_OK;
 }
 

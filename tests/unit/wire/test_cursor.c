@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -338,59 +339,60 @@ static void nesting_is_bounded(void **state)
     close_input(&input);
 }
 
+/* Each way to encode one item, in hex. */
+static const char *const single_items[] = {
+    "c0",
+    "c3",
+    "05",
+    "ff",
+    "ccff",
+    "cd0000",
+    "ce00000000",
+    "cf0000000000000000",
+    "d000",
+    "d10000",
+    "d200000000",
+    "d30000000000000000",
+    "ca00000000",
+    "cb0000000000000000",
+    "a0",
+    "a161",
+    "d90161",
+    "da000161",
+    "db0000000161",
+    "c401ff",
+    "c50001ff",
+    "c600000001ff",
+    "90",
+    "9105",
+    "92c0c0",
+    "dc0001c0",
+    "dd00000001c0",
+    "80",
+    "810102",
+    "de00010102",
+    "df000000010102",
+    "d401ff",
+    "d501ffff",
+    "d601ffffffff",
+    "d701ffffffffffffffff",
+    "d801ffffffffffffffffffffffffffffffff",
+    "c70001",
+    "c70101ff",
+    "c8000101ff",
+    "c90000000101ff",
+    "93a161810290c401ff",
+    "82019302030405c0",
+    "a1ff", /* not UTF-8, but nobody looks */
+};
+
 static void skip_takes_exactly_one_item(void **state)
 {
     (void)state;
-    static const char *const items[] = {
-        "c0",
-        "c3",
-        "05",
-        "ff",
-        "ccff",
-        "cd0000",
-        "ce00000000",
-        "cf0000000000000000",
-        "d000",
-        "d10000",
-        "d200000000",
-        "d30000000000000000",
-        "ca00000000",
-        "cb0000000000000000",
-        "a0",
-        "a161",
-        "d90161",
-        "da000161",
-        "db0000000161",
-        "c401ff",
-        "c50001ff",
-        "c600000001ff",
-        "90",
-        "9105",
-        "92c0c0",
-        "dc0001c0",
-        "dd00000001c0",
-        "80",
-        "810102",
-        "de00010102",
-        "df000000010102",
-        "d401ff",
-        "d501ffff",
-        "d601ffffffff",
-        "d701ffffffffffffffff",
-        "d801ffffffffffffffffffffffffffffffff",
-        "c70001",
-        "c70101ff",
-        "c8000101ff",
-        "c90000000101ff",
-        "93a161810290c401ff",
-        "82019302030405c0",
-        "a1ff", /* not UTF-8, but nobody looks */
-    };
-    for (size_t i = 0; i < SN_ARRAY_COUNT(items); i++) {
+    for (size_t i = 0; i < SN_ARRAY_COUNT(single_items); i++) {
         char hex[80];
-        size_t item_size = strlen(items[i]) / 2, size;
-        strcpy(hex, items[i]);
-        strcat(hex, "2a");
+        size_t item_size = strlen(single_items[i]) / 2, size;
+        snprintf(hex, sizeof hex, "%s2a", single_items[i]);
         struct input input = open_hex(hex);
         const uint8_t *raw = sn_cursor_raw(&input.cursor, &size);
         assert_ptr_equal(raw, input.bytes + 1);
@@ -406,7 +408,7 @@ static void skip_takes_exactly_one_item(void **state)
             assert_int_equal(size, 0);
             assert_int_equal(sn_cursor_finish(&input.cursor), SN_EINVAL);
             close_input(&input);
-            hex[2 * cut] = items[i][2 * cut];
+            hex[2 * cut] = single_items[i][2 * cut];
         }
     }
 }

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Boot, run and drain of one agent.
+ *
+ * Order of the boot: file, plugins' configuration, identity, folders and lock, epoch, actor system and net, listeners,
+ * control socket, workers, `ready`. Everything that can be refused is refused before the first worker runs.
+ * Order of the end: actors are told to stop, the net waits for what is open or in flight (at most drain_ms), says
+ * goodbye, the workers end, memory is given back, the process leaves by _exit.
+ */
+#include "agents/agent.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text.h"
+#include "link/link_nng.h"
+#include "log/log.h"
+#include "plugin/host.h"
+
+#define CUT_MS 1500u /* after drain_ms: what goodbye and closing links may take */
+
+static void complain(struct sn_env *env, const char *format, ...) SN_PRINTF(2, 3);
+
+static void complain(struct sn_env *env, const char *format, ...)
+{
+    char data[1024];
+    struct sn_text text;
+    va_list args;
+    sn_text_init(&text, data, sizeof data - 1);
+    va_start(args, format);
+    int size = vsnprintf(data, sizeof data - 1, format, args);
+    va_end(args);
+    size_t used = size < 0 ? 0 : (size_t)size < sizeof data - 2 ? (size_t)size : sizeof data - 2;
+    data[used] = '\n';
+    sn_env_print(env, 1, data, used + 1);
+}
+
+static void print_findings(struct sn_env *env, struct sn_findings *findings)
+{
+    char line[1024];
+    sn_findings_sort(findings);
+    for (uint32_t i = 0; i < findings->count; i++) {
+        sn_finding_format(findings->items[i], line, sizeof line);
+        complain(env, "%s", line);
+    }
+    if (findings->total > findings->count) {
+        complain(env, "... and %u more", findings->total - findings->count);
+    }
+}
+
+/* --- Configuration -------------------------------------------------------------------------------------- */
+
+static int load_file(struct sn_agent *agent, const char *path)
+{
+    struct sn_findings findings;
+    char *text = NULL;
+    size_t size = 0;
+    int status = 2;
+    enum sn_err err = sn_env_file_read(agent->env, path, SN_CONFIG_BYTES_MAX, &text, &size);
+    if (err != SN_OK) {
+        complain(agent->env, "%s: %s", path, sn_err_text(err));
+        return 2;
+    }
+    sn_findings_init(&findings);
+    err = sn_agent_file_parse(text, size, path, &findings, &agent->file);
+    if (err == SN_OK) {
+        agent->folder = sn_path_folder(path);
+        if (agent->folder != NULL)
+            agent->data_folder = sn_path_in(agent->folder, agent->file->data);
+        if (agent->folder != NULL) agent->run_folder = sn_path_in(agent->folder, agent->file->run);
+        if (agent->run_folder != NULL) {
+            agent->control_path = sn_path_in(agent->run_folder, "control.sock");
+        }
+        status = agent->data_folder != NULL && agent->control_path != NULL ? 0 : 1;
+    } else {
+        print_findings(agent->env, &findings);
+    }
+    sn_findings_fini(&findings);
+    sn_free(text, size + 1);
+    return status;
+}
+
+static int load_plugins(struct sn_agent *agent)
+{
+    struct sn_findings findings;
+    sn_findings_init(&findings);
+    enum sn_err err = sn_plugins_load(agent->env, agent->file, &findings, &agent->plugins);
+    if (err != SN_OK) print_findings(agent->env, &findings);
+    sn_findings_fini(&findings);
+    return err == SN_OK ? 0 : err == SN_EINVAL ? 2 : 1;
+}
+
+/* --- Folders, lock, identity --------------------------------------------------------------------------- */
+
+static int remove_socket(void *arg, const char *name)
+{
+    struct sn_agent *agent = arg;
+    size_t size = strlen(name);
+    if (size < 5 || strcmp(name + size - 5, ".sock") != 0) return 0;
+    char *path = sn_path_in(agent->run_folder, name);
+    if (path == NULL) return 1;
+    enum sn_err err = sn_env_file_remove(agent->env, path);
+    if (err != SN_OK) complain(agent->env, "%s: %s", path, sn_err_text(err));
+    sn_strfree(path);
+    return 0;
+}
+
+/* One agent a data folder: the lock is held by the descriptor, so it does not survive a kill. Whoever holds it owns the
+ * run folder too, and may sweep what a former life left there. */
+static int take_folders(struct sn_agent *agent)
+{
+    const char *folders[] = {agent->data_folder, agent->run_folder};
+    for (unsigned i = 0; i < SN_ARRAY_COUNT(folders); i++) {
+        enum sn_err err = sn_env_folder_make(agent->env, folders[i], 0700);
+        if (err == SN_OK) continue;
+        complain(agent->env, "%s: %s", folders[i], sn_err_text(err));
+        return 1;
+    }
+    struct sn_file_info info;
+    enum sn_err err = sn_env_file_info(agent->env, agent->run_folder, &info);
+    if (err != SN_OK || (info.mode & 077) != 0 || info.uid != sn_env_own_uid(agent->env)) {
+        complain(agent->env, "%s must be private; mend it with: chmod 700 %s", agent->run_folder,
+                 agent->run_folder);
+        return 2;
+    }
+    char *path = sn_path_in(agent->data_folder, "lock");
+    if (path == NULL) return 1;
+    err = sn_env_file_lock(agent->env, path, &agent->lock);
+    if (err == SN_EINUSE) {
+        complain(agent->env,
+                 "another agent is running on %s; stop it first, or give this one its own `data:`",
+                 agent->data_folder);
+    } else if (err != SN_OK) {
+        complain(agent->env, "%s: %s", path, sn_err_text(err));
+    }
+    sn_strfree(path);
+    if (err != SN_OK) return 1;
+    agent->has_lock = 1;
+    err = sn_env_folder_list(agent->env, agent->run_folder, remove_socket, agent);
+    if (err == SN_OK) return 0;
+    complain(agent->env, "%s: %s", agent->run_folder, sn_err_text(err));
+    return 1;
+}
+
+static int load_identity(struct sn_agent *agent)
+{
+    char text[512] = "";
+    enum sn_err err = sn_identity_load(agent->env, agent->file, agent->folder, &agent->identity,
+                                       text, sizeof text);
+    if (text[0] != '\0') complain(agent->env, "%s", text);
+    if (err != SN_OK) return 2;
+    agent->trust = (struct sn_trust){.mesh = agent->file->mesh,
+                                     .authorities = agent->identity.authorities,
+                                     .authority_count = agent->identity.authority_count,
+                                     .pins = agent->identity.pins,
+                                     .pin_count = agent->identity.pin_count};
+    return 0;
+}
+
+static int load_access(struct sn_agent *agent)
+{
+    enum sn_err err = sn_access_new(&agent->access);
+    for (uint32_t i = 0; i < agent->file->access_count && err == SN_OK; i++) {
+        const struct sn_agent_access *rule = &agent->file->access[i];
+        for (uint32_t j = 0; j < sn_config_count(rule->types); j++) {
+            for (uint32_t k = 0; k < sn_config_count(rule->from) && err == SN_OK; k++) {
+                err = sn_access_allow(agent->access, rule->actor,
+                                      sn_config_text(sn_config_at(rule->types, j), ""),
+                                      sn_config_text(sn_config_at(rule->from, k), ""));
+            }
+        }
+    }
+    if (err == SN_OK) return 0;
+    complain(agent->env, "access rules: %s", sn_err_text(err));
+    return 2;
+}
+
+static enum sn_err load_link(const struct sn_agent_link *from, struct sn_net_link *link)
+{
+    enum sn_err err = sn_text_copy(link->agent, sizeof link->agent, from->to, strlen(from->to));
+    if (err == SN_OK && from->key != NULL) {
+        link->has_key = 1;
+        err = sn_key_id_parse(from->key, strlen(from->key), &link->key);
+    }
+    for (uint32_t i = 0; i < sn_config_count(from->address) && err == SN_OK; i++) {
+        const char *text = sn_config_text(sn_config_at(from->address, i), "");
+        if (link->address_count == SN_LINK_ADDRESSES_MAX) return SN_EFULL;
+        err = sn_endpoint_parse(text, strlen(text), 0, &link->addresses[link->address_count++]);
+    }
+    return err;
+}
+
+static int load_links(struct sn_agent *agent)
+{
+    uint32_t count = agent->file->link_count;
+    if (count == 0) return 0;
+    agent->links = sn_alloc(count * sizeof *agent->links);
+    if (agent->links == NULL) return 1;
+    for (uint32_t i = 0; i < count; i++) {
+        enum sn_err err = load_link(&agent->file->links[i], &agent->links[i]);
+        if (err == SN_OK) continue;
+        complain(agent->env, "link to %s: %s", agent->file->links[i].to, sn_err_text(err));
+        return 2;
+    }
+    return 0;
+}
+
+/* --- The system ---------------------------------------------------------------------------------------------- */
+
+struct sn_agent *sn_agent_of(struct sn_ctx *ctx)
+{
+    return sn_net_owner(sn_net_of(sn_ctx_system(ctx)));
+}
+
+static void on_ready(void *arg)
+{
+    struct sn_agent *agent = sn_net_owner(arg);
+    sn_env_print(agent->env, 1, "ready\n", 6);
+}
+
+static enum sn_err make_net(struct sn_agent *agent)
+{
+    const struct sn_settings *settings = &agent->file->settings;
+    struct sn_net_config config = {
+        .env = agent->env,
+        .owner = agent,
+        .self = {.env = agent->env,
+                 .mesh = agent->file->mesh,
+                 .agent = agent->file->agent,
+                 .key = agent->identity.key,
+                 .boot_key = agent->identity.boot_key,
+                 .epoch = agent->identity.epoch,
+                 .handshake_timeout_ms = settings->accept_timeout_ms,
+                 .heartbeat_interval_ms = settings->heartbeat_interval_ms,
+                 .heartbeat_deadline_ms = settings->heartbeat_deadline_ms},
+        .trust = &agent->trust,
+        .identity = agent->identity.tls,
+        .access = agent->access,
+        .link_provider = &sn_link_nng,
+        .run_folder = agent->run_folder,
+        .links = agent->links,
+        .link_count = agent->file->link_count,
+        .handshakes_max = settings->accept_handshakes,
+        .handshakes_per_address_max = settings->accept_per_address,
+        .reconnect_min_ms = settings->reconnect_min_ms,
+        .reconnect_max_ms = settings->reconnect_max_ms,
+        .memory_bytes = (uint64_t)settings->memory_mib << 20,
+    };
+    return sn_net_new(&config, agent->metrics, &agent->net);
+}
+
+static enum sn_err make_system(struct sn_agent *agent)
+{
+    const struct sn_settings *settings = &agent->file->settings;
+    uint32_t workers = settings->workers != 0 ? settings->workers : sn_env_cpu_count(agent->env);
+    enum sn_log_level level = SN_INFO;
+    enum sn_err err = sn_log_level_parse(settings->log_level, &level);
+    if (err == SN_OK) err = sn_metrics_new(workers + 1, &agent->metrics);
+    if (err == SN_OK) err = make_net(agent);
+    if (err != SN_OK) return err;
+    struct sn_system_config config = {.env = agent->env,
+                                      .host = &sn_host_table,
+                                      .metrics = agent->metrics,
+                                      .agent_name = agent->file->agent,
+                                      .worker_count = workers,
+                                      .log_level = level,
+                                      .log_json = strcmp(settings->log_format, "json") == 0,
+                                      .arg = agent->net,
+                                      .remote = sn_net_remote,
+                                      .actor_failed = sn_net_actor_failed,
+                                      .ready = on_ready};
+    err = sn_system_new(&config, &agent->system);
+    if (err == SN_OK) err = sn_net_attach(agent->net, agent->system);
+    if (err == SN_OK) agent->home = sn_system_worker(agent->system, 0);
+    return err;
+}
+
+static enum sn_err spawn_actors(struct sn_agent *agent)
+{
+    struct sn_actor_ref ref;
+    enum sn_err err = sn_system_spawn(agent->system, &sn_control_actor, NULL, 0, &ref);
+    if (err == SN_OK) err = sn_system_spawn(agent->system, &sn_ping_actor, NULL, 0, &ref);
+    if (err == SN_OK)
+        err = sn_plugins_spawn(&agent->plugins, agent->file, agent->metrics, agent->system);
+    return err;
+}
+
+static enum sn_err listen_one(struct sn_agent *agent, const char *url)
+{
+    static const char scheme[] = "tls://";
+    struct sn_endpoint endpoint;
+    struct sn_netaddr bound;
+    SN_ASSERT(strncmp(url, scheme, sizeof scheme - 1) == 0); /* the schema saw to it */
+    const char *text = url + sizeof scheme - 1;
+    enum sn_err err = sn_endpoint_parse(text, strlen(text), 1, &endpoint);
+    if (err == SN_OK && !endpoint.is_literal) {
+        uint32_t count = 0;
+        err = sn_env_resolve(agent->env, endpoint.host, endpoint.port, &endpoint.addr, 1, &count);
+        if (err == SN_OK && count == 0) err = SN_ENOENT;
+    }
+    if (err == SN_OK) err = sn_net_listen(agent->net, &endpoint.addr, &bound);
+    if (err == SN_EINUSE) {
+        complain(agent->env,
+                 "listen %s: the port is taken by another program (ss -ltnp shows which)", url);
+    } else if (err != SN_OK) {
+        complain(agent->env, "listen %s: %s", url, sn_err_text(err));
+    } else if (agent->bound_count < SN_ARRAY_COUNT(agent->bound)) {
+        sn_netaddr_format(&bound, agent->bound[agent->bound_count++]);
+    }
+    return err;
+}
+
+static enum sn_err open_doors(struct sn_agent *agent)
+{
+    enum sn_err err = SN_OK;
+    for (uint32_t i = 0; i < sn_config_count(agent->file->listen) && err == SN_OK; i++) {
+        err = listen_one(agent, sn_config_text(sn_config_at(agent->file->listen, i), ""));
+    }
+    if (err != SN_OK) return err;
+    err = sn_env_listen_unix(agent->env, agent->control_path, 0600, &agent->control_sock);
+    if (err != SN_OK) {
+        complain(agent->env, "%s: %s", agent->control_path, sn_err_text(err));
+    }
+    return err;
+}
+
+/* --- The end --------------------------------------------------------------------------------------------------- */
+
+static void on_drained(void *arg)
+{
+    struct sn_agent *agent = arg;
+    sn_env_unpark(agent->env);
+}
+
+/* Waits no longer for what is open; sessions still get CUT_MS to say goodbye and close their links. */
+static void finish(struct sn_agent *agent)
+{
+    agent->is_finishing = 1;
+    sn_net_finish(agent->net);
+    sn_timer_start(agent->home, &agent->drain_timer,
+                   sn_worker_refresh_now(agent->home) + CUT_MS * SN_MS);
+}
+
+static void on_drain_timer(struct sn_timer *timer, struct sn_worker *worker)
+{
+    struct sn_agent *agent = SN_CONTAINER_OF(timer, struct sn_agent, drain_timer);
+    if (agent->is_finishing) {
+        agent->was_cut = 1;
+        sn_env_unpark(agent->env);
+        return;
+    }
+    sn_logger_write(sn_system_logger(worker), SN_WARN, "DRAIN-CUT", "agent",
+                    "hint=\"drain_ms is over; what is still open is cut off\"");
+    finish(agent);
+}
+
+/* On home. The first request drains, the second one does not wait any longer. */
+static void on_request(void *arg, enum sn_env_request request)
+{
+    struct sn_agent *agent = arg;
+    struct sn_logger *logger = sn_system_logger(agent->home);
+    if (request != SN_REQUEST_TERMINATE) {
+        sn_logger_write(logger, SN_WARN, "RELOAD-UNSUPPORTED", "agent",
+                        "hint=\"restart the agent to apply a changed file\"");
+        return;
+    }
+    agent->drain_requests++;
+    if (agent->drain_requests == 2 && !agent->is_finishing) finish(agent);
+    if (agent->drain_requests != 1) return;
+    sn_logger_write(logger, SN_INFO, "DRAINING", "agent", "drain_ms=%u",
+                    agent->file->settings.drain_ms);
+    sn_timer_start(agent->home, &agent->drain_timer,
+                   sn_worker_refresh_now(agent->home) + agent->file->settings.drain_ms * SN_MS);
+    sn_system_drain(agent->system);
+    sn_net_drain(agent->net, on_drained, agent);
+}
+
+static void free_agent(struct sn_agent *agent)
+{
+    if (agent->system != NULL) sn_system_stop(agent->system);
+    if (agent->home != NULL) sn_timer_stop(agent->home, &agent->drain_timer);
+    sn_net_free(agent->net);
+    sn_system_free(agent->system);
+    sn_metrics_free(agent->metrics);
+    sn_access_free(agent->access);
+    if (agent->file != NULL) sn_free(agent->links, agent->file->link_count * sizeof *agent->links);
+    if (sn_sock_is_open(agent->control_sock)) sn_env_close(agent->env, agent->control_sock);
+    if (agent->has_lock && agent->control_path != NULL) {
+        enum sn_err err = sn_env_file_remove(agent->env, agent->control_path);
+        if (err != SN_OK && err != SN_ENOENT) {
+            complain(agent->env, "%s: %s", agent->control_path, sn_err_text(err));
+        }
+    }
+    if (agent->has_lock) sn_env_file_unlock(agent->env, agent->lock);
+    sn_identity_free(&agent->identity);
+    sn_agent_file_free(agent->file);
+    sn_strfree(agent->folder);
+    sn_strfree(agent->data_folder);
+    sn_strfree(agent->run_folder);
+    sn_strfree(agent->control_path);
+}
+
+static int boot(struct sn_agent *agent, const char *path)
+{
+    char text[512];
+    int status = load_file(agent, path);
+    if (status == 0) status = load_plugins(agent);
+    if (status == 0) status = load_identity(agent);
+    if (status == 0) status = load_access(agent);
+    if (status == 0) status = load_links(agent);
+    if (status == 0) status = take_folders(agent);
+    if (status != 0) return status;
+    enum sn_err err = sn_identity_next_epoch(agent->env, agent->data_folder, &agent->identity.epoch,
+                                             text, sizeof text);
+    if (err != SN_OK) {
+        complain(agent->env, "%s", text);
+        return 1;
+    }
+    err = make_system(agent);
+    if (err == SN_OK) err = spawn_actors(agent);
+    if (err != SN_OK) {
+        complain(agent->env, "the agent cannot be set up: %s", sn_err_text(err));
+        return 1;
+    }
+    return open_doors(agent) == SN_OK ? 0 : 1;
+}
+
+static int start(struct sn_agent *agent)
+{
+    sn_timer_init(&agent->drain_timer, on_drain_timer);
+    enum sn_err err =
+        sn_env_on_request(agent->env, sn_system_loop(agent->system, 0), on_request, agent);
+    if (err == SN_OK) err = sn_system_start(agent->system);
+    if (err != SN_OK) {
+        complain(agent->env, "the agent cannot start: %s", sn_err_text(err));
+        return 1;
+    }
+    sn_net_start(agent->net);
+    return 0;
+}
+
+int sn_agent_run(struct sn_env *env, const char *path)
+{
+    struct sn_agent *agent = sn_alloc(sizeof *agent);
+    if (agent == NULL) return 1;
+    agent->env = env;
+    agent->control_sock = SN_SOCK_NONE;
+    agent->started_ns = sn_env_now_ns(env);
+    int status = boot(agent, path);
+    if (status == 0) status = start(agent);
+    while (status == 0 && sn_env_park(env, UINT64_MAX) != SN_OK) continue;
+    /* After a cut the workers may still hold links in the middle of their closing order: the process leaves as it is. */
+    if (agent->was_cut) return 0;
+    free_agent(agent);
+    sn_free(agent, sizeof *agent);
+    return status;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarantee: a view never blocks a worker for longer than it takes to write down what that worker holds. */
+#include "agents/views.h"
+
+#include <string.h>
+
+#include "agents/version.h"
+#include "base/alloc.h"
+#include "base/assert.h"
+
+struct view {
+    struct sn_task task;
+    struct sn_agent *agent;
+    struct sn_worker *worker;
+    void (*done)(void *arg, uint64_t token, const struct sn_body *body);
+    void *arg;
+    uint64_t token;
+    const struct view_kind *kind;
+    struct sn_body body;    /* what is sent */
+    struct sn_body entries; /* of an array whose length is not known yet */
+    uint32_t entry_count;
+    struct sn_ledger total;
+    uint32_t peers_up, peers_known, streams_open;
+};
+
+struct view_kind {
+    const char *verb;
+    void (*begin)(struct view *view);
+    void (*finish)(struct view *view);
+    struct sn_tour_ops tour; /* `done` NULL: no tour */
+};
+
+static void add_text(struct view *view, const char *key, const char *text)
+{
+    sn_body_text(&view->entries, key, text);
+}
+
+static void add_uint(struct view *view, const char *key, uint64_t value)
+{
+    sn_body_uint(&view->entries, key, value);
+}
+
+static void add_entry(struct view *view, uint32_t keys)
+{
+    view->entry_count++;
+    sn_body_map(&view->entries, keys);
+}
+
+static void finish_array(struct view *view)
+{
+    sn_body_array(&view->body, view->entry_count);
+    sn_body_append(&view->body, &view->entries);
+}
+
+/* --- peers -------------------------------------------------------------------------------------------------- */
+
+static void add_key(struct view *view, int has_key, const struct sn_key_id *key)
+{
+    char text[SN_KEY_TEXT_BYTES + 1] = "";
+    if (has_key) sn_key_id_format(key, text);
+    add_text(view, "id", text);
+}
+
+static void visit_peer(void *arg, const struct sn_peer_info *info)
+{
+    static const char *const states[] = {
+        [SN_PEER_DOWN] = "down", [SN_PEER_CONNECTING] = "connecting", [SN_PEER_UP] = "up"};
+    struct view *view = arg;
+    add_entry(view, 9);
+    add_text(view, "agent", info->agent);
+    add_key(view, info->has_id, &info->id);
+    add_text(view, "state", states[info->state]);
+    add_uint(view, "since_ms", info->since_ms);
+    add_uint(view, "rtt_us", info->rtt_us);
+    add_text(view, "reason", info->reason);
+    add_text(view, "remote", info->remote);
+    add_uint(view, "sessions", info->sessions);
+    sn_body_int(&view->entries, "clock_offset_ms", info->clock_offset_ms);
+}
+
+static void visit_refused(void *arg, const struct sn_refused_info *info)
+{
+    struct view *view = arg;
+    /* Runs on another worker: the clock of the environment is anybody's. */
+    uint64_t since_ms = (sn_env_now_ns(view->agent->env) - info->at_ns) / SN_MS;
+    add_entry(view, 8);
+    add_text(view, "agent", info->agent);
+    add_key(view, info->has_key, &info->key);
+    add_text(view, "state", "refused");
+    add_uint(view, "since_ms", since_ms);
+    add_uint(view, "rtt_us", 0);
+    add_text(view, "reason", info->reason);
+    add_text(view, "remote", info->remote);
+    add_uint(view, "count", info->count);
+}
+
+/* --- streams ------------------------------------------------------------------------------------------------ */
+
+static void visit_flow(void *arg, const struct sn_flow_info *info)
+{
+    struct view *view = arg;
+    add_entry(view, 9);
+    add_uint(view, "id", info->id);
+    add_text(view, "agent", info->agent);
+    add_text(view, "service", info->service);
+    add_text(view, "actor", info->owner);
+    add_text(view, "direction", info->is_local ? "out" : "in");
+    add_text(view, "state", info->is_accepted ? "open" : "opening");
+    add_uint(view, "sent_bytes", info->sent_bytes);
+    add_uint(view, "received_bytes", info->received_bytes);
+    add_uint(view, "age_ms", info->age_ms);
+}
+
+/* --- ledger --------------------------------------------------------------------------------------------------- */
+
+static void add_reasons(struct sn_body *body, const char *key,
+                        const uint64_t counts[SN_REASON_COUNT])
+{
+    uint32_t used = 0;
+    for (unsigned i = 0; i < SN_REASON_COUNT; i++) used += counts[i] != 0;
+    sn_body_key(body, key);
+    sn_body_map(body, used);
+    for (unsigned i = 0; i < SN_REASON_COUNT; i++) {
+        if (counts[i] != 0) sn_body_uint(body, sn_reason_name((enum sn_reason)i), counts[i]);
+    }
+}
+
+static void add_ledger(struct sn_body *body, const struct sn_ledger *ledger)
+{
+    sn_body_uint(body, "accepted", ledger->accepted);
+    sn_body_uint(body, "delivered", ledger->delivered);
+    sn_body_uint(body, "queued", ledger->queued);
+    add_reasons(body, "undelivered", ledger->undelivered);
+    add_reasons(body, "unknown", ledger->unknown);
+}
+
+static void visit_ledger(void *arg, const struct sn_peer_info *info)
+{
+    struct view *view = arg;
+    struct sn_body *body = &view->entries;
+    add_entry(view, 7);
+    add_text(view, "agent", info->agent);
+    add_ledger(body, &info->ledger);
+    sn_body_key(body, "parcels");
+    sn_body_map(body, 10);
+    sn_body_uint(body, "sent", info->link.sent);
+    sn_body_uint(body, "nng_sent", info->link.nng_sent);
+    sn_body_uint(body, "received", info->link.received);
+    sn_body_uint(body, "nng_received", info->link.nng_received);
+    sn_body_uint(body, "resent", info->delivery.parcels_resent);
+    sn_body_uint(body, "messages_received", info->delivery.messages_received);
+    sn_body_uint(body, "messages_refused", info->delivery.messages_refused);
+    sn_body_uint(body, "refused_auth", info->delivery.refused_auth);
+    sn_body_uint(body, "refused_replay", info->delivery.refused_replay);
+    sn_body_uint(body, "refused_other",
+                 info->delivery.refused_form + info->delivery.refused_address +
+                     info->delivery.refused_gap);
+    view->total.accepted += info->ledger.accepted;
+    view->total.delivered += info->ledger.delivered;
+    view->total.queued += info->ledger.queued;
+    for (unsigned i = 0; i < SN_REASON_COUNT; i++) {
+        view->total.undelivered[i] += info->ledger.undelivered[i];
+        view->total.unknown[i] += info->ledger.unknown[i];
+    }
+}
+
+static void finish_ledger(struct view *view)
+{
+    sn_body_map(&view->body, 3);
+    sn_body_key(&view->body, "peers");
+    finish_array(view);
+    sn_body_key(&view->body, "total");
+    sn_body_map(&view->body, 5);
+    add_ledger(&view->body, &view->total);
+    sn_body_uint(&view->body, "local_accepted", sn_system_local_accepted(view->agent->system));
+}
+
+/* --- actors, metrics -------------------------------------------------------------------------------------------- */
+
+static void begin_actors(struct view *view)
+{
+    struct sn_actor_info info;
+    for (uint32_t i = 0; sn_system_actor_info(view->agent->system, i, &info) == SN_OK; i++) {
+        add_entry(view, 9);
+        add_text(view, "name", info.name);
+        add_text(view, "state", info.is_failed ? "failed" : "running");
+        add_uint(view, "worker", info.worker);
+        add_uint(view, "mailbox", info.mailbox_used);
+        add_uint(view, "mailbox_max", info.mailbox_max);
+        add_uint(view, "sends_outstanding", info.sends_outstanding);
+        add_uint(view, "asks_outstanding", info.asks_outstanding);
+        add_uint(view, "handled", info.handled);
+        add_uint(view, "restarts", info.restarts);
+    }
+}
+
+static void begin_metrics(struct view *view)
+{
+    const struct sn_metrics *metrics = view->agent->metrics;
+    for (uint32_t i = 0; i < sn_metrics_count(metrics); i++) {
+        const struct sn_metric_desc *desc = sn_metrics_desc(metrics, i);
+        add_entry(view, 4);
+        add_text(view, "name", desc->name);
+        add_text(view, "kind", desc->kind == SN_METRIC_GAUGE ? "gauge" : "counter");
+        sn_body_int(&view->entries, "value", sn_metrics_read(metrics, i));
+        add_text(view, "help", desc->help);
+    }
+}
+
+/* --- status -------------------------------------------------------------------------------------------------------- */
+
+static void count_peer(void *arg, const struct sn_peer_info *info)
+{
+    struct view *view = arg;
+    view->peers_known++;
+    view->peers_up += info->state == SN_PEER_UP;
+}
+
+static void count_flow(void *arg, const struct sn_flow_info *info)
+{
+    struct view *view = arg;
+    (void)info; /* counted only */
+    view->streams_open++;
+}
+
+static void finish_status(struct view *view)
+{
+    const struct sn_agent *agent = view->agent;
+    struct sn_process_info process;
+    char id[SN_KEY_TEXT_BYTES + 1];
+    struct sn_body *body = &view->body;
+    sn_env_process_info(agent->env, &process);
+    sn_key_id_format(&agent->identity.id, id);
+    sn_body_map(body, 16);
+    sn_body_text(body, "agent", agent->file->agent);
+    sn_body_text(body, "mesh", agent->file->mesh);
+    sn_body_text(body, "id", id);
+    sn_body_text(body, "version", SN_VERSION);
+    sn_body_uint(body, "pid", process.pid);
+    sn_body_uint(body, "epoch", agent->identity.epoch);
+    sn_body_uint(body, "uptime_ms", (sn_env_now_ns(agent->env) - agent->started_ns) / SN_MS);
+    sn_body_key(body, "listen");
+    sn_body_array(body, agent->bound_count);
+    for (uint32_t i = 0; i < agent->bound_count; i++) sn_body_key(body, agent->bound[i]);
+    sn_body_uint(body, "workers", sn_system_worker_count(agent->system));
+    sn_body_uint(body, "peers_up", view->peers_up);
+    sn_body_uint(body, "peers_known", view->peers_known);
+    sn_body_uint(body, "streams_open", view->streams_open);
+    sn_body_uint(body, "descriptors", process.descriptors);
+    sn_body_uint(body, "threads", process.threads);
+    sn_body_uint(body, "resident_bytes", process.resident_bytes);
+    sn_body_int(body, "certificate_valid_s",
+                agent->identity.cert_size == 0
+                    ? INT64_MAX
+                    : agent->identity.cert.not_after_s - sn_env_wall_ms(agent->env) / 1000);
+}
+
+/* --- Making ---------------------------------------------------------------------------------------------------------- */
+
+static void free_view(struct view *view)
+{
+    sn_body_fini(&view->body);
+    sn_body_fini(&view->entries);
+    sn_free(view, sizeof *view);
+}
+
+static void deliver(struct view *view)
+{
+    view->kind->finish(view);
+    if (view->body.err == SN_OK) view->body.err = view->entries.err;
+    view->done(view->arg, view->token, &view->body);
+    free_view(view);
+}
+
+static void tour_done(void *arg)
+{
+    deliver(arg);
+}
+
+static void deliver_task(struct sn_task *task, struct sn_worker *worker)
+{
+    (void)worker; /* the one that asked */
+    deliver(SN_CONTAINER_OF(task, struct view, task));
+}
+
+/* On home: back to the worker that asked. */
+static void refused_done(void *arg)
+{
+    struct view *view = arg;
+    view->task.run = deliver_task;
+    sn_worker_post(view->worker, &view->task);
+}
+
+static void peers_done(void *arg)
+{
+    struct view *view = arg;
+    enum sn_err err = sn_net_refused(view->agent->net, visit_refused, refused_done, view);
+    if (err == SN_OK) return;
+    view->body.err = err;
+    deliver(view);
+}
+
+static const struct view_kind kinds[] = {
+    {"status", NULL, finish_status, {count_peer, count_flow, tour_done}},
+    {"peers", NULL, finish_array, {visit_peer, NULL, peers_done}},
+    {"streams", NULL, finish_array, {NULL, visit_flow, tour_done}},
+    {"ledger", NULL, finish_ledger, {visit_ledger, NULL, tour_done}},
+    {"actors", begin_actors, finish_array, {NULL, NULL, NULL}},
+    {"metrics", begin_metrics, finish_array, {NULL, NULL, NULL}},
+};
+
+enum sn_err sn_view_make(struct sn_agent *agent, struct sn_worker *worker, const char *verb,
+                         void (*done)(void *arg, uint64_t token, const struct sn_body *body),
+                         void *arg, uint64_t token)
+{
+    const struct view_kind *kind = NULL;
+    for (unsigned i = 0; i < SN_ARRAY_COUNT(kinds); i++) {
+        if (strcmp(kinds[i].verb, verb) == 0) kind = &kinds[i];
+    }
+    if (kind == NULL) return SN_ENOENT;
+    struct view *view = sn_alloc(sizeof *view);
+    if (view == NULL) return SN_ENOMEM;
+    *view = (struct view){
+        .agent = agent, .worker = worker, .done = done, .arg = arg, .token = token, .kind = kind};
+    sn_body_init(&view->body);
+    sn_body_init(&view->entries);
+    if (kind->begin != NULL) kind->begin(view);
+    if (kind->tour.done == NULL) {
+        deliver(view);
+        return SN_OK;
+    }
+    enum sn_err err = sn_net_tour(agent->net, worker, &kind->tour, view);
+    if (err != SN_OK) free_view(view);
+    return err;
+}

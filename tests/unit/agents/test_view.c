@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands about a running agent, against a thread that plays one with prepared answers. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agents/body.h"
+#include "base/alloc.h"
+#include "base/text.h"
+#include "commands.h"
+
+#define KEY         "ed25519:d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+#define SOCKET      "agent/run/control.sock"
+#define CONFIG      "-c agent/agent.yaml"
+#define REPLIES_MAX 8u
+
+/* What one call to the agent is answered with. */
+struct answer {
+    enum sn_err err;
+    const char *text;
+    const char *payload; /* of an `ask`; NULL: as asked */
+    int is_view;
+    int hangs_up;
+};
+
+struct player {
+    pthread_t thread;
+    int listener;
+    struct answer answers[REPLIES_MAX];
+    unsigned count;
+    struct sn_control_request seen; /* the last one */
+};
+
+static int read_whole(int fd, uint8_t *out, size_t size)
+{
+    while (size > 0) {
+        ssize_t got = read(fd, out, size);
+        if (got <= 0) return 0;
+        out += got;
+        size -= (size_t)got;
+    }
+    return 1;
+}
+
+static void send_body(int fd, const struct sn_body *body)
+{
+    size_t size = body->pack.size;
+    uint8_t prefix[4] = {(uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8),
+                         (uint8_t)size};
+    assert_int_equal(write(fd, prefix, 4), 4);
+    assert_int_equal(write(fd, body->pack.data, size), size);
+}
+
+static void reply(int fd, const struct answer *answer, const struct sn_control_request *request)
+{
+    struct sn_body body;
+    sn_body_init(&body);
+    sn_body_map(&body, 3);
+    sn_body_uint(&body, "err", answer->err);
+    sn_body_text(&body, "text", answer->text == NULL ? "" : answer->text);
+    sn_body_key(&body, "body");
+    if (answer->is_view) {
+        sn_body_map(&body, 2);
+        sn_body_text(&body, "verb", request->verb);
+        sn_body_uint(&body, "uptime_ms", 1500);
+    } else {
+        const void *payload = answer->payload != NULL ? (const void *)answer->payload
+                                                      : (const void *)request->payload;
+        size_t size = answer->payload != NULL ? strlen(answer->payload) : request->payload_size;
+        sn_body_map(&body, 3);
+        sn_body_text(&body, "type", "some.answer");
+        sn_body_uint(&body, "us", 250);
+        sn_body_key(&body, "payload");
+        sn_body_need(&body, size + 16);
+        sn_pack_bin(&body.pack, payload, size);
+    }
+    send_body(fd, &body);
+    sn_body_fini(&body);
+}
+
+static void *play(void *arg)
+{
+    struct player *player = arg;
+    int fd = accept(player->listener, NULL, NULL);
+    for (unsigned i = 0; i < player->count; i++) {
+        uint8_t prefix[4];
+        uint8_t bytes[1024];
+        if (!read_whole(fd, prefix, 4)) break;
+        size_t size = (size_t)prefix[2] << 8 | prefix[3];
+        if (size > sizeof bytes || !read_whole(fd, bytes, size)) break;
+        if (sn_control_request_parse(bytes, size, &player->seen) != SN_OK) break;
+        if (player->answers[i].hangs_up) break;
+        reply(fd, &player->answers[i], &player->seen);
+    }
+    close(fd);
+    return NULL;
+}
+
+static void begin_play(struct player *player, const struct answer *answers, unsigned count)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = SOCKET};
+    memset(player, 0, sizeof *player);
+    memcpy(player->answers, answers, count * sizeof *answers);
+    player->count = count;
+    player->listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(player->listener >= 0);
+    (void)unlink(SOCKET);
+    assert_int_equal(bind(player->listener, (struct sockaddr *)&addr, sizeof addr), 0);
+    assert_int_equal(listen(player->listener, 1), 0);
+    assert_int_equal(pthread_create(&player->thread, NULL, play, player), 0);
+}
+
+static void end_play(struct player *player)
+{
+    assert_int_equal(pthread_join(player->thread, NULL), 0);
+    close(player->listener);
+}
+
+/* Runs a command against the answers. Returns its exit status. */
+static int run_against(int (*command)(struct sn_cli *cli), const char *name, const char *args,
+                       const struct answer *answers, unsigned count, struct player *player)
+{
+    size_t in_use = sn_alloc_in_use();
+    begin_play(player, answers, count);
+    int status = run_command(command, name, args);
+    end_play(player);
+    assert_int_equal(sn_alloc_in_use(), in_use);
+    return status;
+}
+
+static int begin(void **state)
+{
+    if (commands_begin(state) != 0 || mkdir("agent", 0700) != 0 || mkdir("agent/run", 0700) != 0) {
+        return -1;
+    }
+    write_file("agent/agent.yaml", 0644,
+               "mesh: m\nagent: a/b\nauthority: [\"" KEY "\"]\nkey: node.key\n"
+               "certificate: agent.cert\n");
+    return 0;
+}
+
+static void views_ask_for_their_name(void **state)
+{
+    static const char *const verbs[] = {"status", "peers",  "streams",
+                                        "actors", "ledger", "metrics"};
+    const struct answer answer = {.is_view = 1};
+    struct player player;
+    char json[128];
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(run_against(sn_cmd_view, verbs[i], CONFIG " --json", &answer, 1, &player),
+                         SN_EXIT_OK);
+        assert_string_equal(player.seen.verb, verbs[i]);
+        struct sn_text text;
+        sn_text_init(&text, json, sizeof json);
+        sn_text_add(&text, "{\"verb\":\"%s\",\"uptime_ms\":1500}\n", verbs[i]);
+        assert_string_equal(caught_out, json);
+    }
+    assert_int_equal(run_against(sn_cmd_view, "peers", CONFIG, &answer, 1, &player), SN_EXIT_OK);
+    assert_string_equal(caught_out, "verb:   peers\nuptime: 1.5s\n");
+}
+
+static void agents_that_cannot_be_reached(void **state)
+{
+    const struct answer refusal = {.err = SN_EFULL, .text = "too much"};
+    const struct answer cut = {.hangs_up = 1};
+    struct player player;
+    (void)state;
+    (void)unlink(SOCKET);
+    assert_int_equal(run_command(sn_cmd_view, "status", CONFIG), SN_EXIT_UNREACHABLE);
+    assert_string_equal(caught_err,
+                        "sennit status: no agent answers at agent/run/control.sock; start it with: "
+                        "sennit agent -c agent/agent.yaml\n");
+    assert_int_equal(run_command(sn_cmd_ping, "ping", CONFIG " a/b"), SN_EXIT_UNREACHABLE);
+    assert_int_equal(run_command(sn_cmd_forwards, "forwards", CONFIG), SN_EXIT_UNREACHABLE);
+    assert_int_equal(run_command(sn_cmd_view, "status", "-c agent/none.yaml"), SN_EXIT_USAGE);
+    assert_int_equal(run_command(sn_cmd_view, "status", ""), SN_EXIT_USAGE);
+    expect_part(caught_err, "agent.yaml: there is no such file");
+    write_file("agent/bad.yaml", 0644, "mesh: m\nagent: a/b\ncolour: red\n");
+    assert_int_equal(run_command(sn_cmd_view, "status", "-c agent/bad.yaml"), SN_EXIT_USAGE);
+    expect_part(caught_err, "agent/bad.yaml:3:1: colour: ");
+    assert_int_equal(run_command(sn_cmd_view, "status", CONFIG " word"), SN_EXIT_USAGE);
+    assert_int_equal(run_against(sn_cmd_view, "status", CONFIG, &refusal, 1, &player),
+                     SN_EXIT_FAILED);
+    assert_string_equal(caught_err, "sennit status: too much\n");
+    assert_int_equal(run_against(sn_cmd_view, "status", CONFIG, &cut, 1, &player),
+                     SN_EXIT_UNREACHABLE);
+    expect_part(caught_err, "the agent hung up");
+}
+
+static void forwards_ask_the_tunnel_plugin(void **state)
+{
+    static const char json[] = "{\"forwards\":[{\"name\":\"web\",\"open\":1}],\"targets\":[]}";
+    const struct answer answer = {.payload = json};
+    const struct answer missing = {.err = SN_ENOENT, .text = "no such agent or actor"};
+    const struct answer broken = {.payload = "no JSON"};
+    struct player player;
+    (void)state;
+    assert_int_equal(
+        run_against(sn_cmd_forwards, "forwards", CONFIG " --json", &answer, 1, &player),
+        SN_EXIT_OK);
+    assert_string_equal(player.seen.verb, "ask");
+    assert_string_equal(player.seen.to, ":tunnel");
+    assert_string_equal(player.seen.type, "tunnel.list");
+    assert_memory_equal(caught_out, json, sizeof json - 1);
+    assert_string_equal(caught_out + sizeof json - 1, "\n");
+    assert_int_equal(run_against(sn_cmd_forwards, "forwards", CONFIG, &answer, 1, &player),
+                     SN_EXIT_OK);
+    assert_string_equal(caught_out, "targets: none\n\nforwards:\nname  open\nweb      1\n");
+    assert_int_equal(
+        run_against(sn_cmd_forwards, "forwards", CONFIG " --json", &missing, 1, &player),
+        SN_EXIT_OK);
+    assert_string_equal(caught_out, "{\"forwards\":[],\"targets\":[]}\n");
+    assert_string_equal(caught_err, "");
+    assert_int_equal(run_against(sn_cmd_forwards, "forwards", CONFIG, &missing, 1, &player),
+                     SN_EXIT_OK);
+    assert_string_equal(caught_out, "forwards: none\ntargets:  none\n");
+    assert_int_equal(run_against(sn_cmd_forwards, "forwards", CONFIG, &broken, 1, &player),
+                     SN_EXIT_FAILED);
+}
+
+static void pings_are_counted(void **state)
+{
+    const struct answer good[] = {{0}, {0}, {0}};
+    const struct answer mixed[] = {
+        {0}, {.err = SN_ETIMEDOUT, .text = "timed out"}, {.payload = "0123456789abcdef"}};
+    struct player player;
+    (void)state;
+    assert_int_equal(run_against(sn_cmd_ping, "ping",
+                                 CONFIG " c/d --count 3 --interval 0 --timeout 70 --json", good, 3,
+                                 &player),
+                     SN_EXIT_OK);
+    assert_string_equal(player.seen.to, "c/d:ping");
+    assert_string_equal(player.seen.type, "ping.echo");
+    assert_int_equal(player.seen.payload_size, 16);
+    assert_int_equal(player.seen.timeout_ms, 70);
+    assert_string_equal(caught_out, "{\"agent\":\"c/d\",\"sent\":3,\"received\":3,\"min_us\":250,"
+                                    "\"p50_us\":250,\"p99_us\":250,\"max_us\":250}\n");
+    assert_int_equal(
+        run_against(sn_cmd_ping, "ping", CONFIG " c/d --count=3 --interval=0", mixed, 3, &player),
+        SN_EXIT_FAILED);
+    assert_string_equal(caught_out, "c/d: ping 1: 250 us\n"
+                                    "c/d: ping 2: no answer (timed out)\n"
+                                    "c/d: ping 3: no answer (the answer is not what was sent)\n"
+                                    "c/d: sent 3, received 1, min 250 us, p50 250 us, p99 250 us, "
+                                    "max 250 us\n");
+    assert_int_equal(
+        run_against(sn_cmd_ping, "ping", CONFIG " c/d --count=1 --json", mixed + 1, 1, &player),
+        SN_EXIT_FAILED);
+    assert_string_equal(caught_out, "{\"agent\":\"c/d\",\"sent\":1,\"received\":0,\"min_us\":0,"
+                                    "\"p50_us\":0,\"p99_us\":0,\"max_us\":0}\n");
+}
+
+static void pings_that_cannot_be_sent(void **state)
+{
+    const struct answer missing = {.err = SN_ENOENT, .text = "no such agent or actor"};
+    const struct answer cut[] = {{0}, {.hangs_up = 1}};
+    struct player player;
+    (void)state;
+    assert_int_equal(run_against(sn_cmd_ping, "ping", CONFIG " c/x", &missing, 1, &player),
+                     SN_EXIT_FAILED);
+    expect_part(caught_err, "this agent knows no agent c/x");
+    assert_string_equal(caught_out, "");
+    assert_int_equal(run_against(sn_cmd_ping, "ping", CONFIG " c/d --interval 0", cut, 2, &player),
+                     SN_EXIT_UNREACHABLE);
+    expect_part(caught_out, "sent 1, received 1");
+    static const char *const bad[] = {"hub", "c/d/e", "C/d", "c/d:ping", "c/*"};
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(run_command(sn_cmd_ping, "ping", bad[i]), SN_EXIT_USAGE);
+        expect_part(caught_err, "an agent is named site/agent");
+    }
+    assert_int_equal(run_command(sn_cmd_ping, "ping", ""), SN_EXIT_USAGE);
+    assert_int_equal(run_command(sn_cmd_ping, "ping", "c/d --count 0"), SN_EXIT_USAGE);
+    assert_int_equal(run_command(sn_cmd_ping, "ping", "c/d --timeout 600001"), SN_EXIT_USAGE);
+}
+
+static void the_version_is_told(void **state)
+{
+    (void)state;
+    assert_int_equal(run_command(sn_cmd_version, "version", ""), SN_EXIT_OK);
+    expect_part(caught_out, "sennit ");
+    assert_int_equal(run_command(sn_cmd_version, "version", "x"), SN_EXIT_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(views_ask_for_their_name),
+        cmocka_unit_test(agents_that_cannot_be_reached),
+        cmocka_unit_test(forwards_ask_the_tunnel_plugin),
+        cmocka_unit_test(pings_are_counted),
+        cmocka_unit_test(pings_that_cannot_be_sent),
+        cmocka_unit_test(the_version_is_told),
+    };
+    return cmocka_run_group_tests(tests, begin, commands_end);
+}
