@@ -269,7 +269,9 @@ static void check_link(const struct sn_agent_file *agent, uint32_t index,
     }
     const struct sn_config_node *root = sn_config_root(agent->tree);
     const char *pin = sn_config_text(sn_config_get(sn_config_get(root, "pins"), link->to), NULL);
-    if (pin != NULL && !is_same_key(link->key, pin)) {
+    if (pin == NULL) return;
+    SN_ASSERT(link->key != NULL); /* read_links takes the pin where no key is given */
+    if (!is_same_key(link->key, pin)) {
         sn_findings_add_node(findings, sn_config_get(link->node, "key"),
                              "the key differs from the one under `pins` for %s", link->to);
     }

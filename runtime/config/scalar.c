@@ -9,7 +9,8 @@
 
 static char lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    if (c < 'A' || c > 'Z') return c;
+    return (char)(c + ('a' - 'A'));
 }
 
 static int is_digit(char c)

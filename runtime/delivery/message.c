@@ -304,7 +304,7 @@ enum sn_err sni_body_parse(const uint8_t *bytes, size_t size, struct sni_names *
         default: sn_cursor_skip(&cursor); break;
         }
     }
-    body.has_ack = seen >> KEY_ACKED & 1u;
+    body.has_ack = (seen >> KEY_ACKED & 1u) != 0;
     enum sn_err err = sn_cursor_finish(&cursor);
     if (err != SN_OK) return err == SN_ENOMEM ? SN_ENOMEM : SN_EPROTO;
     /* Without an acknowledgement `acked` is 0, so that exceptions are refused here too. */

@@ -251,8 +251,9 @@ static enum sn_err posix_park(struct sn_env *env, uint64_t timeout_ms)
     int rc = 0;
     pthread_mutex_lock(&posix->park_mutex);
     while (!posix->is_unparked && rc == 0) {
-        rc = until == UINT64_MAX ? pthread_cond_wait(&posix->unparked, &posix->park_mutex)
-                                 : pthread_cond_timedwait(&posix->unparked, &posix->park_mutex, &at);
+        rc = until == UINT64_MAX
+                 ? pthread_cond_wait(&posix->unparked, &posix->park_mutex)
+                 : pthread_cond_timedwait(&posix->unparked, &posix->park_mutex, &at);
     }
     int is_unparked = posix->is_unparked;
     posix->is_unparked = 0;

@@ -30,7 +30,8 @@ struct sni_job {
 
 struct sni_pool {
     pthread_mutex_t mutex; /* guards all below; held for a few instructions only */
-    pthread_cond_t arrived;
+    pthread_cond_t arrived; /* on the monotonic clock */
+    pthread_cond_t ended;   /* a thread left */
     struct sni_job jobs[SNI_POOL_JOBS_MAX]; /* ring */
     uint32_t head;
     uint32_t job_count;
@@ -38,7 +39,6 @@ struct sni_pool {
     uint32_t thread_count;
     uint32_t thread_max;
     int is_stopping;
-    pthread_t threads[SNI_POOL_THREADS_MAX];
     char name[SNI_THREAD_NAME_BYTES];
 };
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "env/env_posix_int.h"
 
 #define READ_GROWTH_MIN      4096u
@@ -58,8 +59,7 @@ static enum sn_err content_resize(struct content *content, size_t capacity)
 static enum sn_err content_fill(struct content *content, int fd, size_t max)
 {
     for (;;) {
-        /* With room for one byte more than the capacity, so that the end is seen without growing.
-         * */
+        /* There is room for one byte more, so that the end is seen without growing. */
         ssize_t got =
             read(fd, content->data + content->size, content->capacity + 1 - content->size);
         if (got < 0 && errno == EINTR) continue;
@@ -106,6 +106,7 @@ enum sn_err sni_posix_file_read(struct sn_env *env, const char *path, size_t max
         sn_free(content.data, content.capacity + 1);
         return err;
     }
+    SN_ASSERT(content.data != NULL);
     content.data[content.size] = '\0';
     *out_data = content.data;
     *out_size = content.size;

@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Offloaded jobs. Guarantees: a job that was taken runs exactly once, in order of arrival within
- * its kind; a pool that was never used has no thread, an idle thread waits in the kernel.
+ * its kind; a pool that was never used has no thread, an idle thread waits in the kernel and ends
+ * after IDLE_S seconds, so that the number of threads goes back after a burst.
  */
 #include <string.h>
+#include <time.h>
 
 #include "env/env_posix_int.h"
+
+#define IDLE_S 5
+
+/* Waits for a job with the mutex held; returns when there is one, or when the thread shall end. */
+static void wait_for_job(struct sni_pool *pool)
+{
+    uint64_t until_ns = sni_now_ns() + IDLE_S * (uint64_t)SNI_NS_PER_S;
+    struct timespec until = {(time_t)(until_ns / SNI_NS_PER_S), (long)(until_ns % SNI_NS_PER_S)};
+    int rc = 0;
+    while (pool->job_count == 0 && !pool->is_stopping && rc == 0) {
+        pool->idle_count++;
+        rc = pthread_cond_timedwait(&pool->arrived, &pool->mutex, &until);
+        pool->idle_count--;
+    }
+}
 
 static void *run_jobs(void *arg)
 {
@@ -13,11 +30,7 @@ static void *run_jobs(void *arg)
     sni_thread_begin(pool->name);
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        while (pool->job_count == 0 && !pool->is_stopping) {
-            pool->idle_count++;
-            pthread_cond_wait(&pool->arrived, &pool->mutex);
-            pool->idle_count--;
-        }
+        wait_for_job(pool);
         if (pool->job_count == 0) break;
         struct sni_job job = pool->jobs[pool->head];
         pool->head = (pool->head + 1) % SNI_POOL_JOBS_MAX;
@@ -26,6 +39,9 @@ static void *run_jobs(void *arg)
         job.run(job.arg);
         pthread_mutex_lock(&pool->mutex);
     }
+    pool->thread_count--;
+    pthread_cond_signal(&pool->ended);
+    /* The last touch: sni_pool_fini may free the pool as soon as it has the mutex. */
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
 }
@@ -39,8 +55,16 @@ void sni_pool_init(struct sni_pool *pool, const char *name, uint32_t thread_max)
     pool->thread_max = thread_max;
     int rc = pthread_mutex_init(&pool->mutex, NULL);
     SN_ASSERT(rc == 0);
-    rc = pthread_cond_init(&pool->arrived, NULL);
+    pthread_condattr_t attr;
+    rc = pthread_condattr_init(&attr);
     SN_ASSERT(rc == 0);
+    rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of sni_now_ns */
+    SN_ASSERT(rc == 0);
+    rc = pthread_cond_init(&pool->arrived, &attr);
+    SN_ASSERT(rc == 0);
+    rc = pthread_cond_init(&pool->ended, NULL);
+    SN_ASSERT(rc == 0);
+    pthread_condattr_destroy(&attr);
 }
 
 void sni_pool_stop(struct sni_pool *pool)
@@ -54,12 +78,12 @@ void sni_pool_stop(struct sni_pool *pool)
 void sni_pool_fini(struct sni_pool *pool)
 {
     SN_ASSERT(pool->is_stopping);
-    for (uint32_t i = 0; i < pool->thread_count; i++) {
-        int rc = pthread_join(pool->threads[i], NULL);
-        SN_ASSERT(rc == 0);
-    }
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->thread_count > 0) pthread_cond_wait(&pool->ended, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
     SN_ASSERT(pool->job_count == 0);
     pthread_cond_destroy(&pool->arrived);
+    pthread_cond_destroy(&pool->ended);
     pthread_mutex_destroy(&pool->mutex);
 }
 
@@ -67,8 +91,11 @@ void sni_pool_fini(struct sni_pool *pool)
 static enum sn_err add_thread(struct sni_pool *pool)
 {
     SN_ASSERT(pool->thread_count < pool->thread_max);
-    int rc = pthread_create(&pool->threads[pool->thread_count], NULL, run_jobs, pool);
+    pthread_t thread;
+    int rc = pthread_create(&thread, NULL, run_jobs, pool);
     if (rc != 0) return SN_ENOMEM;
+    rc = pthread_detach(thread); /* it tells its end through thread_count */
+    SN_ASSERT(rc == 0);
     pool->thread_count++;
     return SN_OK;
 }

@@ -23,6 +23,8 @@ void sn_process_signal(const struct sn_process *process, int signal);
  * exit status, or 128 + signal. The process is gone (pid 0) on SN_OK. */
 SN_MUST_CHECK enum sn_err sn_process_wait(struct sn_env *env, struct sn_process *process,
                                           uint64_t timeout_ms, int *out_status);
+/* Removes an empty folder. Errors: ENOENT, EPERM, EIO (not empty). */
+SN_MUST_CHECK enum sn_err sn_process_remove_folder(struct sn_env *env, const char *path);
 /* Path of this program. */
 SN_MUST_CHECK enum sn_err sn_process_self(struct sn_env *env, char *out, size_t capacity);
 /* Blocks the calling thread. Command line programs only. */

@@ -171,6 +171,13 @@ enum sn_err sn_process_wait(struct sn_env *env, struct sn_process *process, uint
     return SN_OK;
 }
 
+enum sn_err sn_process_remove_folder(struct sn_env *env, const char *path)
+{
+    (void)env; /* the kernel's files */
+    SN_ASSERT(path != NULL);
+    return rmdir(path) == 0 ? SN_OK : sni_err_from_errno(errno);
+}
+
 enum sn_err sn_process_self(struct sn_env *env, char *out, size_t capacity)
 {
     (void)env; /* the kernel's */

@@ -227,13 +227,12 @@ static void check_end(struct port *port)
     if (is_all_here || port->link->is_paused) fail(port->link, SN_ECLOSED);
 }
 
-/* Goes on receiving, unless paused with something in hand. */
-static void receive(struct port *port)
+/* Hands over what has come. Zero when the link is paused with something in hand. */
+static int take_all(struct port *port)
 {
     struct nng_link *link = port->link;
-    if (port->state >= CLOSING || port->is_armed) return;
     if (port->held != NULL) {
-        if (link->state == OPEN && link->is_paused) return;
+        if (link->state == OPEN && link->is_paused) return 0;
         nng_msg *msg = port->held;
         port->held = NULL;
         if (may_deliver(link)) {
@@ -242,12 +241,35 @@ static void receive(struct port *port)
             nng_msg_free(msg);
         }
     }
-    (void)take_queued(
-        port); /* what is left completes the aio at once, after the others had their turn */
+    /* What is left completes the aio at once, after the others had their turn. */
+    (void)take_queued(port);
+    return 1;
+}
+
+static void wait_for_more(struct port *port)
+{
+    const struct nng_link *link = port->link;
+    if (port->state >= CLOSING || port->is_armed) return;
+    if (link->state == OPEN && link->is_paused) return;
+    arm(port);
+}
+
+/* Goes on receiving, unless paused with something in hand. */
+static void receive(struct port *port)
+{
+    if (port->state >= CLOSING || port->is_armed) return;
+    if (!take_all(port)) return;
     check_end(port);
-    if (port->state < CLOSING && !port->is_armed && !(link->state == OPEN && link->is_paused)) {
-        arm(port);
-    }
+    wait_for_more(port);
+}
+
+/* The same once the link is not OPEN any more: its end is known. */
+static void receive_rest(struct port *port)
+{
+    SN_ASSERT(port->link->state != OPEN);
+    if (port->state >= CLOSING || port->is_armed) return;
+    (void)take_all(port); /* cannot be paused */
+    wait_for_more(port);
 }
 
 static void run_received(struct sn_task *task, struct sn_worker *worker)
@@ -375,7 +397,7 @@ static void step(struct port *port)
     if (port->link->state == OPEN) return;
     if (!port->splice.is_draining) {
         sn_splice_drain(&port->splice);
-        receive(port); /* if it was paused */
+        receive_rest(port); /* if it was paused */
     }
     if (port->state == DIALING) {
         if (port->is_job_due) start_closing(port);

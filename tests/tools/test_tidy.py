@@ -178,6 +178,7 @@ class Tidy(unittest.TestCase):
         self.expect("config/x.yaml", "a: 1\n", (1, "spdx"))
         self.expect("tools/x", "#!/bin/sh\ntrue\n", (2, "spdx"))
         self.expect("runtime/CMakeLists.txt", "project(x)\n", (1, "spdx"))
+        self.expect("agents/x.h.in", "#define X @X@\n", (1, "spdx"))
 
     def test_guard(self):
         self.expect("runtime/wire/x.h", header("SN_X_H"), (2, "guard"))

@@ -105,6 +105,7 @@ static void SN_PRINTF(2, 3) put(struct dump *dump, const char *format, ...)
     make_room(dump);
     va_list args;
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is a line above */
     int size = vsnprintf(dump->data + dump->size, DUMP_LINE_MAX, format, args);
     va_end(args);
     assert_true(size >= 0 && (size_t)size < DUMP_LINE_MAX);
@@ -132,7 +133,8 @@ static void put_list(struct dump *dump, const char *name, const struct sn_config
     put(dump, ")");
 }
 
-/* A plugin's part; recursion is as deep as the tree, 16 at most. */
+/* A plugin's part. */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tree, 16 at most */
 static void put_tree(struct dump *dump, const struct sn_config_node *node)
 {
     if (node == NULL) {

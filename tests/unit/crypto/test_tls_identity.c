@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -57,7 +58,7 @@ static struct sn_cert cert_of(const struct sn_key *node, const char *agent)
                            .serial = 1,
                            .not_before_s = NOT_BEFORE,
                            .not_after_s = NOT_AFTER};
-    strcpy(cert.agent, agent);
+    snprintf(cert.agent, sizeof cert.agent, "%s", agent);
     return cert;
 }
 
@@ -191,7 +192,7 @@ static void test_each_bad_certificate_has_its_error(void **state)
 {
     (void)state;
     struct sn_cert cert = fixture.remote_cert;
-    strcpy(cert.mesh, "other");
+    snprintf(cert.mesh, sizeof cert.mesh, "other");
     struct verdict verdict = judge_cert(&cert, fixture.authority, SN_EMISMATCH);
     assert_true(verdict.check.has_cert); /* the refusal can name it */
     assert_string_equal(verdict.check.cert.agent, "paris/hub");
@@ -273,7 +274,7 @@ static void test_pins(void **state)
     verdict = judge_good(&check, SN_OK);
     assert_string_equal(verdict.check.cert.agent, "paris/pinned");
     assert_int_equal(verdict.check.cert.role_count, 0);
-    strcpy(pins[1].agent, "paris/hub");
+    snprintf(pins[1].agent, sizeof pins[1].agent, "paris/hub");
     verdict = judge_good(&check, SN_OK);
     assert_int_equal(verdict.check.cert.role_count, 1);
 }

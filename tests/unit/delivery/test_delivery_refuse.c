@@ -189,23 +189,24 @@ static void authentic_but_malformed(void **state)
 {
     (void)state;
     static const struct {
-        int is_ack_only;
         const char *body;
         uint32_t size;
+        int is_ack_only;
     } cases[] = {
-        {0, BYTES("")},
-        {0, BYTES("\x81\x03\x01")},                           /* no messages */
-        {0, BYTES("\x82\x03\x01\x04\x92\x83" NAMES "\x83")},  /* the second is cut off */
-        {0, BYTES("\x82\x03\x02\x04\x91\x83" NAMES)},         /* base beyond the sequence */
-        {0, BYTES("\x83\x01\x01\x03\x01\x04\x91\x83" NAMES)}, /* acknowledges what is not sent */
-        {0, BYTES("\x82\x03\x01\x04\x92\x83" NAMES "\x83\x02\x92\x00" /* same name twice */
-                  "\xa1"
-                  "a\x03\x92\x01\xa1"
-                  "a\x04\x00")},
-        {1, BYTES("\x81\x03\x01")},                           /* acknowledges nothing */
-        {1, BYTES("\x83\x01\x00\x03\x01\x04\x91\x83" NAMES)}, /* must not carry messages */
-        {1, BYTES("\x82\x01\x01\x03\x01")},                   /* acknowledges what is not sent */
-        {1, BYTES("\x82\x01\x00\x03\x02")},                   /* base */
+        {BYTES(""), 0},
+        {BYTES("\x81\x03\x01"), 0},                           /* no messages */
+        {BYTES("\x82\x03\x01\x04\x92\x83" NAMES "\x83"), 0},  /* the second is cut off */
+        {BYTES("\x82\x03\x02\x04\x91\x83" NAMES), 0},         /* base beyond the sequence */
+        {BYTES("\x83\x01\x01\x03\x01\x04\x91\x83" NAMES), 0}, /* acknowledges what is not sent */
+        {BYTES("\x82\x03\x01\x04\x92\x83" NAMES "\x83\x02\x92\x00" /* same name twice */
+               "\xa1"
+               "a\x03\x92\x01\xa1"
+               "a\x04\x00"),
+         0},
+        {BYTES("\x81\x03\x01"), 1},                           /* acknowledges nothing */
+        {BYTES("\x83\x01\x00\x03\x01\x04\x91\x83" NAMES), 1}, /* must not carry messages */
+        {BYTES("\x82\x01\x01\x03\x01"), 1},                   /* acknowledges what is not sent */
+        {BYTES("\x82\x01\x00\x03\x02"), 1},                   /* base */
     };
     for (unsigned i = 0; i < SN_ARRAY_COUNT(cases); i++) {
         uint32_t size =

@@ -3,8 +3,8 @@
  * Two muxes joined by lanes in memory: FIFO queues of encoded frames, delivered one at a time,
  * whole or in fragments, or lost with their lane.
  */
-#ifndef SN_TESTS_STREAM_JOINT_H
-#define SN_TESTS_STREAM_JOINT_H
+#ifndef SN_TESTS_UNIT_STREAM_JOINT_H
+#define SN_TESTS_UNIT_STREAM_JOINT_H
 
 #include "stream/mux.h"
 
