@@ -611,6 +611,8 @@ static void order_refresh(struct world *world)
     (void)sn_worker_refresh_now(world->worker);
 }
 
+#define SLOW_THREADS 8 /* as env_posix.c has it; fewer than the SESSIONS that a leak would show */
+
 static void test_killed_sessions_leave_nothing(void **state)
 {
     struct world *world = world_of(state);
@@ -623,7 +625,8 @@ static void test_killed_sessions_leave_nothing(void **state)
     for (unsigned i = 0; i < SESSIONS; i++) kill_session(world, i);
     sn_env_process_info(world->env, &after);
     assert_int_equal(after.descriptors, before.descriptors);
-    assert_int_equal(after.threads, before.threads);
+    /* The pool of slow jobs, where links close, has up to SLOW_THREADS that come and go. */
+    assert_in_range(after.threads, 1, before.threads + SLOW_THREADS);
     assert_int_equal(sn_alloc_in_use(), in_use);
 }
 
