@@ -29,9 +29,9 @@ struct sni_job {
 };
 
 struct sni_pool {
-    pthread_mutex_t mutex; /* guards all below; held for a few instructions only */
-    pthread_cond_t arrived; /* on the monotonic clock */
-    pthread_cond_t ended;   /* a thread left */
+    pthread_mutex_t mutex;                  /* guards all below; held for a few instructions only */
+    pthread_cond_t arrived;                 /* on the monotonic clock */
+    pthread_cond_t ended;                   /* a thread left */
     struct sni_job jobs[SNI_POOL_JOBS_MAX]; /* ring */
     uint32_t head;
     uint32_t job_count;
