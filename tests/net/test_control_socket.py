@@ -80,13 +80,12 @@ def test_open_run_folder(lab):
 def test_stale_socket(lab):
     """What a killed agent left is replaced by its successor (T35)."""
     hub = alone(lab)
-    first = os.stat(hub.path("run", "control.sock")).st_ino
     for _ in range(3):
         hub.kill()
         check_equal(hub.command("status").returncode, 3, "exit status against a stale socket")
         hub.start()
+        # Its answer comes through the new socket; the file's inode may well be the old number again.
         check_equal(hub.view("status")["pid"], hub.pid, "pid")
-    check(os.stat(hub.path("run", "control.sock")).st_ino != first, "the old socket file is still there")
 
 
 def test_second_instance(lab):
