@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agents/cli.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text.h"
@@ -99,7 +100,8 @@ static int remove_socket(void *arg, const char *name)
 {
     struct sn_agent *agent = arg;
     size_t size = strlen(name);
-    if (size < 5 || strcmp(name + size - 5, ".sock") != 0) return 0;
+    int is_socket = size > 5 && strcmp(name + size - 5, ".sock") == 0;
+    if (!is_socket && strncmp(name, "link-", 5) != 0) return 0; /* link_nng.c makes the latter */
     char *path = sn_path_in(agent->run_folder, name);
     if (path == NULL) return 1;
     enum sn_err err = sn_env_file_remove(agent->env, path);
@@ -378,6 +380,15 @@ static void on_request(void *arg, enum sn_env_request request)
     sn_net_drain(agent->net, on_drained, agent);
 }
 
+static void remove_control_socket(struct sn_agent *agent)
+{
+    if (!agent->has_lock || agent->control_path == NULL) return;
+    enum sn_err err = sn_env_file_remove(agent->env, agent->control_path);
+    if (err != SN_OK && err != SN_ENOENT) {
+        complain(agent->env, "%s: %s", agent->control_path, sn_err_text(err));
+    }
+}
+
 static void free_agent(struct sn_agent *agent)
 {
     if (agent->system != NULL) sn_system_stop(agent->system);
@@ -388,12 +399,7 @@ static void free_agent(struct sn_agent *agent)
     sn_access_free(agent->access);
     if (agent->file != NULL) sn_free(agent->links, agent->file->link_count * sizeof *agent->links);
     if (sn_sock_is_open(agent->control_sock)) sn_env_close(agent->env, agent->control_sock);
-    if (agent->has_lock && agent->control_path != NULL) {
-        enum sn_err err = sn_env_file_remove(agent->env, agent->control_path);
-        if (err != SN_OK && err != SN_ENOENT) {
-            complain(agent->env, "%s: %s", agent->control_path, sn_err_text(err));
-        }
-    }
+    remove_control_socket(agent);
     if (agent->has_lock) sn_env_file_unlock(agent->env, agent->lock);
     sn_identity_free(&agent->identity);
     sn_agent_file_free(agent->file);
@@ -453,7 +459,10 @@ int sn_agent_run(struct sn_env *env, const char *path)
     if (status == 0) status = start(agent);
     while (status == 0 && sn_env_park(env, UINT64_MAX) != SN_OK) continue;
     /* After a cut the workers may still hold links in the middle of their closing order: the process leaves as it is. */
-    if (agent->was_cut) return 0;
+    if (agent->was_cut) {
+        remove_control_socket(agent);
+        return SN_EXIT_CUT;
+    }
     free_agent(agent);
     sn_free(agent, sizeof *agent);
     return status;

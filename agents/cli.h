@@ -12,6 +12,9 @@
 
 enum sn_exit { SN_EXIT_OK = 0, SN_EXIT_FAILED = 1, SN_EXIT_USAGE = 2, SN_EXIT_UNREACHABLE = 3 };
 
+/* Inside the program only: done (0), but workers still run and hold memory; leave at once. */
+#define SN_EXIT_CUT 256
+
 struct sn_option {
     const char *name; /* "--out", "-c" */
     int takes_value;

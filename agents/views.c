@@ -154,7 +154,7 @@ static void visit_ledger(void *arg, const struct sn_peer_info *info)
     sn_body_uint(body, "refused_replay", info->delivery.refused_replay);
     sn_body_uint(body, "refused_other",
                  info->delivery.refused_form + info->delivery.refused_address +
-                     info->delivery.refused_gap);
+                     info->delivery.refused_gap + info->delivery.refused_body);
     view->total.accepted += info->ledger.accepted;
     view->total.delivered += info->ledger.delivered;
     view->total.queued += info->ledger.queued;
@@ -223,6 +223,17 @@ static void count_flow(void *arg, const struct sn_flow_info *info)
     view->streams_open++;
 }
 
+/* Actors that failed too often and stay down. */
+static uint32_t count_failed_actors(const struct sn_agent *agent)
+{
+    struct sn_actor_info info;
+    uint32_t count = 0;
+    for (uint32_t i = 0; sn_system_actor_info(agent->system, i, &info) == SN_OK; i++) {
+        count += info.is_failed;
+    }
+    return count;
+}
+
 static void finish_status(struct view *view)
 {
     const struct sn_agent *agent = view->agent;
@@ -231,7 +242,7 @@ static void finish_status(struct view *view)
     struct sn_body *body = &view->body;
     sn_env_process_info(agent->env, &process);
     sn_key_id_format(&agent->identity.id, id);
-    sn_body_map(body, 16);
+    sn_body_map(body, 17);
     sn_body_text(body, "agent", agent->file->agent);
     sn_body_text(body, "mesh", agent->file->mesh);
     sn_body_text(body, "id", id);
@@ -246,6 +257,7 @@ static void finish_status(struct view *view)
     sn_body_uint(body, "peers_up", view->peers_up);
     sn_body_uint(body, "peers_known", view->peers_known);
     sn_body_uint(body, "streams_open", view->streams_open);
+    sn_body_uint(body, "actors_failed", count_failed_actors(agent));
     sn_body_uint(body, "descriptors", process.descriptors);
     sn_body_uint(body, "threads", process.threads);
     sn_body_uint(body, "resident_bytes", process.resident_bytes);
@@ -304,7 +316,7 @@ static const struct view_kind kinds[] = {
     {"status", NULL, finish_status, {count_peer, count_flow, tour_done}},
     {"peers", NULL, finish_array, {visit_peer, NULL, peers_done}},
     {"streams", NULL, finish_array, {NULL, visit_flow, tour_done}},
-    {"ledger", NULL, finish_ledger, {visit_ledger, NULL, tour_done}},
+    {"ledger", NULL, finish_ledger, {visit_ledger, NULL, tour_done, 1}},
     {"actors", begin_actors, finish_array, {NULL, NULL, NULL}},
     {"metrics", begin_metrics, finish_array, {NULL, NULL, NULL}},
 };

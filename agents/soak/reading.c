@@ -130,12 +130,16 @@ enum sn_err sn_soak_report_parse(const void *bytes, size_t size, struct sn_soak_
 
 static enum sn_err read_parcels(struct sn_cursor *cursor, struct sn_soak_ledger *ledger)
 {
-    const struct place places[] = {
-        {"sent", &ledger->parcels_sent},         {"nng_sent", &ledger->nng_sent},
-        {"received", &ledger->parcels_received}, {"nng_received", &ledger->nng_received},
-        {"resent", &ledger->parcels_resent},     {"messages_received", &ledger->messages_received},
-        {"messages_refused", &ledger->refused},  {"refused_auth", &ledger->refused},
-        {"refused_replay", &ledger->refused},    {"refused_other", &ledger->refused}};
+    const struct place places[] = {{"sent", &ledger->parcels_sent},
+                                   {"nng_sent", &ledger->nng_sent},
+                                   {"received", &ledger->parcels_received},
+                                   {"nng_received", &ledger->nng_received},
+                                   {"resent", &ledger->parcels_resent},
+                                   {"messages_received", &ledger->messages_received},
+                                   {"messages_refused", &ledger->messages_refused},
+                                   {"refused_auth", &ledger->refused_bad},
+                                   {"refused_replay", &ledger->refused_replay},
+                                   {"refused_other", &ledger->refused_bad}};
     uint32_t found = 0;
     uint32_t count = sn_cursor_map(cursor);
     for (uint32_t i = 0; i < count && cursor->err == SN_OK; i++) {
@@ -235,4 +239,12 @@ int sn_soak_ledger_is_nng_equal(const struct sn_soak_ledger *ledger)
 {
     return ledger->parcels_sent == ledger->nng_sent &&
            ledger->parcels_received == ledger->nng_received;
+}
+
+int sn_soak_ledger_is_agreed(const struct sn_soak_ledger *from, const struct sn_soak_ledger *to,
+                             uint64_t messages)
+{
+    return from->accepted == messages && from->delivered == messages &&
+           to->messages_received == messages && to->messages_refused == 0 && to->refused_bad == 0 &&
+           to->refused_replay <= from->parcels_resent;
 }

@@ -40,7 +40,9 @@ struct sn_soak_ledger {
     uint64_t nng_received;
     uint64_t parcels_resent;
     uint64_t messages_received;
-    uint64_t refused; /* messages, and parcels for any reason */
+    uint64_t messages_refused;
+    uint64_t refused_replay; /* parcels that had come before */
+    uint64_t refused_bad;    /* parcels for any other reason */
 };
 
 /* The entry of `peer` in the body of the verb `ledger`. Errors: EINVAL, ENOENT (no such peer). */
@@ -49,6 +51,10 @@ SN_MUST_CHECK enum sn_err sn_soak_ledger_parse(const uint8_t *body, size_t size,
 
 int sn_soak_ledger_is_balanced(const struct sn_soak_ledger *ledger);
 int sn_soak_ledger_is_nng_equal(const struct sn_soak_ledger *ledger);
+/* All `messages` of `from` were delivered, and `to` took each of them and refused nothing but parcels sent again: a new
+ * session sends again what its predecessor left unacknowledged, and part of that had arrived. */
+int sn_soak_ledger_is_agreed(const struct sn_soak_ledger *from, const struct sn_soak_ledger *to,
+                             uint64_t messages);
 
 /* The unsigned number under `key` of the map that the body is. Errors: EINVAL, ENOENT. */
 SN_MUST_CHECK enum sn_err sn_soak_number(const uint8_t *body, size_t size, const char *key,

@@ -293,19 +293,12 @@ struct pair {
     struct sn_soak_ledger hub, edge;
 };
 
-static int is_agreed(const struct sn_soak_ledger *from, const struct sn_soak_ledger *to,
-                     uint64_t messages)
-{
-    return from->accepted == messages && from->delivered == messages &&
-           to->messages_received == messages && to->refused == 0;
-}
-
 static void judge(const struct pair *pair, uint64_t messages, struct sn_soak_run *run)
 {
     run->is_balanced =
         sn_soak_ledger_is_balanced(&pair->hub) && sn_soak_ledger_is_balanced(&pair->edge);
-    run->is_agreed = is_agreed(&pair->hub, &pair->edge, messages) &&
-                     is_agreed(&pair->edge, &pair->hub, messages);
+    run->is_agreed = sn_soak_ledger_is_agreed(&pair->hub, &pair->edge, messages) &&
+                     sn_soak_ledger_is_agreed(&pair->edge, &pair->hub, messages);
     run->is_nng_equal =
         sn_soak_ledger_is_nng_equal(&pair->hub) && sn_soak_ledger_is_nng_equal(&pair->edge);
     run->parcels_sent = pair->hub.parcels_sent + pair->edge.parcels_sent;
@@ -318,14 +311,16 @@ static void judge(const struct pair *pair, uint64_t messages, struct sn_soak_run
 static void fail_ledger(struct sn_rig *rig, const struct sn_soak_agent *agent,
                         const struct sn_soak_ledger *ledger)
 {
-    sn_verdict_fail(&rig->soak->verdict,
-                    "ledger of %s: accepted %llu, delivered %llu, queued %llu, undelivered %llu, "
-                    "unknown %llu; received %llu, refused %llu",
-                    agent->name, (unsigned long long)ledger->accepted,
-                    (unsigned long long)ledger->delivered, (unsigned long long)ledger->queued,
-                    (unsigned long long)ledger->undelivered, (unsigned long long)ledger->unknown,
-                    (unsigned long long)ledger->messages_received,
-                    (unsigned long long)ledger->refused);
+    sn_verdict_fail(
+        &rig->soak->verdict,
+        "ledger of %s: accepted %llu, delivered %llu, queued %llu, undelivered %llu, "
+        "unknown %llu; received %llu, refused %llu; parcels resent %llu, refused: "
+        "%llu replayed, %llu others",
+        agent->name, (unsigned long long)ledger->accepted, (unsigned long long)ledger->delivered,
+        (unsigned long long)ledger->queued, (unsigned long long)ledger->undelivered,
+        (unsigned long long)ledger->unknown, (unsigned long long)ledger->messages_received,
+        (unsigned long long)ledger->messages_refused, (unsigned long long)ledger->parcels_resent,
+        (unsigned long long)ledger->refused_replay, (unsigned long long)ledger->refused_bad);
 }
 
 int sn_rig_check_ledgers(struct sn_rig *rig, uint64_t messages, struct sn_soak_run *run)

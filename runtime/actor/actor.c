@@ -16,7 +16,7 @@
 
 #define TURN_EVENTS     64u /* handled in one turn, then others get theirs */
 #define SLOW_HANDLER_NS (100 * SN_MS)
-#define REPLIES_MAX     SN_ASKS_MAX
+#define REPLIES_MAX     1024u /* as many as one actor may wait for */
 
 static void run(struct sn_runnable *runnable, struct sn_worker *worker);
 

@@ -117,12 +117,27 @@ static void free_actor(struct sn_actor *actor)
     sn_free(actor, sizeof *actor);
 }
 
+/* Runs what is left in the inboxes of stopped workers, so that letters and notices on their way are given back. */
+static void finish_tasks(struct sn_system *system)
+{
+    int has_run = 1;
+    for (uint32_t round = 0; has_run && round < FINISH_ROUNDS_MAX; round++) {
+        has_run = 0;
+        for (uint32_t i = 0; i < system->worker_count; i++) {
+            if (system->workers[i] == NULL) continue;
+            has_run |= sni_worker_finish_tasks(system->workers[i]);
+        }
+    }
+    for (uint32_t i = 0; i < system->actor_count; i++) sni_actor_discard(system->actors[i]);
+}
+
 void sn_system_free(struct sn_system *system)
 {
     if (system == NULL) return;
     SN_ASSERT(system->magic == SYSTEM_MAGIC);
     uint32_t count = system->worker_count;
     if (!system->is_stopped) sn_system_stop(system);
+    if (system->workers != NULL) finish_tasks(system); /* what the net's end gave back */
     sni_port_unref(system->port);
     for (uint32_t i = 0; i < system->actor_count; i++) free_actor(system->actors[i]);
     while (system->name_entries != NULL) {
@@ -282,15 +297,7 @@ void sn_system_stop(struct sn_system *system)
     atomic_fetch_or(&system->port->posting, SNI_PORT_CLOSED);
     while (atomic_load(&system->port->posting) != SNI_PORT_CLOSED) {
     }
-    int has_run = 1;
-    for (uint32_t round = 0; has_run && round < FINISH_ROUNDS_MAX; round++) {
-        has_run = 0;
-        for (uint32_t i = 0; i < system->worker_count; i++) {
-            if (system->workers[i] == NULL) continue;
-            has_run |= sni_worker_finish_tasks(system->workers[i]);
-        }
-    }
-    for (uint32_t i = 0; i < system->actor_count; i++) sni_actor_discard(system->actors[i]);
+    finish_tasks(system);
 }
 
 /* --- Look-ups -------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Guarantees: one round runs every urgent handler, due timer and posted task that was there when it began, actors
- * for about ACTOR_SLICE_NS, and every bulk handler once; so none of them waits for more than a round of the others.
+ * for about ACTOR_SLICE_NS, and bulk handlers in turn for about BULK_SLICE_NS; so urgent work never waits for more than these slices.
  * Tasks run in the order in which they were posted. A task posted while the loop sleeps wakes it.
  */
 #include "actor/worker.h"
@@ -13,6 +13,7 @@
 #include "base/assert.h"
 
 #define WORKER_MAGIC      SN_MAGIC('W', 'O', 'R', 'K')
+#define BULK_SLICE_NS     500000ull /* several handlers of 256 KiB, then urgent work gets its turn */
 #define ACTOR_SLICE_NS    200000ull
 #define ACTOR_CLOCK_EVERY 16u /* for runnables that do not look at the clock themselves */
 
@@ -225,8 +226,9 @@ void sn_io_kick(struct sn_io *io)
 }
 
 /* Runs each handler that is in the list now, once; those kicked meanwhile wait for the next round. */
-static void run_handlers(struct sn_list *list)
+static void run_handlers(struct sn_worker *worker, struct sn_list *list, uint64_t slice_ns)
 {
+    uint64_t until = slice_ns == 0 ? UINT64_MAX : sn_worker_refresh_now(worker) + slice_ns;
     struct sn_list now;
     sn_list_init(&now);
     sn_list_splice(&now, list);
@@ -236,7 +238,11 @@ static void run_handlers(struct sn_list *list)
         unsigned ready = io->ready;
         io->ready = 0;
         io->run(io, ready);
+        if (until != UINT64_MAX && sn_worker_refresh_now(worker) >= until) break;
     }
+    /* Those that got no turn go first in the next round. */
+    sn_list_splice(&now, list);
+    sn_list_splice(list, &now);
 }
 
 /* --- Actors --------------------------------------------------------------------------------------------- */
@@ -275,11 +281,11 @@ static uint64_t step(void *arg, uint64_t now_ns)
     struct sn_worker *worker = arg;
     SN_ASSERT(worker->magic == WORKER_MAGIC);
     worker->now_ns = now_ns;
-    run_handlers(&worker->urgent);
+    run_handlers(worker, &worker->urgent, 0);
     fire_timers(worker);
     run_tasks(worker);
     run_actors(worker);
-    run_handlers(&worker->bulk);
+    run_handlers(worker, &worker->bulk, BULK_SLICE_NS);
     int is_busy = !sn_list_is_empty(&worker->urgent) || !sn_list_is_empty(&worker->bulk) ||
                   !sn_list_is_empty(&worker->runnables) || has_tasks(worker);
     if (is_busy) return 0;

@@ -44,6 +44,7 @@ void sni_delivery_check(const struct sn_delivery *delivery)
     for (int i = 0; i < SN_CLASS_COUNT; i++) {
         const struct sni_outbox *out = &delivery->out[i];
         SN_DEBUG_ASSERT(out->accepted == out->settled + out->queue_letters + out->flight_letters);
+        SN_DEBUG_ASSERT(out->flight_letters <= out->flight_sent);
         SN_DEBUG_ASSERT(sn_list_is_empty(&out->flight) == (out->flight_parcels == 0));
         (void)out; /* unused without debug assertions */
     }

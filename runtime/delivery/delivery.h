@@ -11,7 +11,8 @@
  * certainly was not (refused there, or it never left); *unknown* when it was sent, and the peer restarted, the
  * deadline passed, or we shut down before an acknowledgement.
  * Bounds, per class: the queue as configured; in flight the window and one parcel more, 4,096 parcels and
- * 32,768 letters; what a peer makes us keep is 4,096 names and 32,768 refusals, whatever it sends.
+ * 32,768 letters (until their parcel is acknowledged, expired or not); what a peer makes us keep is 4,096 names
+ * and 32,768 refusals, whatever it sends.
  *
  * Thread-safe: no; belongs to the peer's worker. Blocking: no. Source: DESIGN section 7.
  */

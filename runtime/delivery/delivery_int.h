@@ -39,6 +39,7 @@ struct sni_outbox {
     struct sn_list flight;
     uint32_t flight_parcels;
     uint32_t flight_letters; /* not settled */
+    uint32_t flight_sent;    /* letters as sent: what the peer counts, so the bound is on these */
     uint64_t flight_bytes;
     uint64_t next_sequence;
     uint64_t next_ack_sequence;

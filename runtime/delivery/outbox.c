@@ -7,7 +7,8 @@
  *
  * A letter whose deadline passes is taken out of its batch: out of the queue it is undelivered, out of the
  * flight unknown, and the parcel itself still is sent again until it is acknowledged, since the letters behind
- * it depend on the sequence. A batch is scanned for expired letters at most once in EXPIRY_GRAIN_NS.
+ * it depend on the sequence. So it still counts as in flight, with all its letters: the peer may refuse each and
+ * must keep that. A batch is scanned for expired letters at most once in EXPIRY_GRAIN_NS.
  *
  * `outcome` may enqueue: that only appends to the last batch of a queue, and every loop here allows for it.
  */
@@ -173,6 +174,8 @@ static void flying_free(struct sn_delivery *delivery, struct sni_outbox *out,
     sn_list_remove(&flying->batch.node);
     SN_ASSERT(out->flight_parcels > 0);
     out->flight_parcels--;
+    SN_ASSERT(out->flight_sent >= flying->letter_count);
+    out->flight_sent -= flying->letter_count;
     out->flight_bytes -= flying->size;
     sn_free(flying, sizeof *flying + flying->size);
 }
@@ -189,6 +192,7 @@ static void flight_settle_all(struct sn_delivery *delivery, struct sni_outbox *o
     }
     SN_ASSERT(out->flight_bytes == 0);
     SN_ASSERT(out->flight_letters == 0);
+    SN_ASSERT(out->flight_sent == 0);
 }
 
 void sni_outbox_peer_restarted(struct sn_delivery *delivery, struct sni_outbox *out)
@@ -263,7 +267,7 @@ static int window_is_open(const struct sn_delivery *delivery, const struct sni_o
 {
     return out->flight_bytes < delivery->config.window_bytes &&
            out->flight_parcels < SNI_FLIGHT_PARCELS_MAX &&
-           out->flight_letters < SNI_FLIGHT_LETTERS_MAX;
+           out->flight_sent < SNI_FLIGHT_LETTERS_MAX;
 }
 
 int sni_outbox_has_letters(const struct sn_delivery *delivery, const struct sni_outbox *out,
@@ -283,7 +287,7 @@ int sni_outbox_has_letters(const struct sn_delivery *delivery, const struct sni_
 static void write_letters(struct sn_delivery *delivery, struct sni_outbox *out,
                           struct sni_writer *writer, uint64_t *out_earliest_ns)
 {
-    uint32_t room = SNI_FLIGHT_LETTERS_MAX - out->flight_letters;
+    uint32_t room = SNI_FLIGHT_LETTERS_MAX - out->flight_sent;
     *out_earliest_ns = UINT64_MAX;
     SN_LIST_EACH (node, &out->queue) {
         struct sni_batch *batch = batch_of(node);
@@ -346,6 +350,7 @@ static void commit(struct sn_delivery *delivery, struct sni_outbox *out, struct 
     }
     sn_list_push(&out->flight, &flying->batch.node);
     out->flight_parcels++;
+    out->flight_sent += flying->letter_count;
     out->flight_bytes += flying->size;
     out->next_sequence++;
     take_letters(delivery, out, flying);

@@ -108,7 +108,8 @@ void sn_env_unwatch(struct sn_env *env, struct sn_loop *loop, struct sn_watch *w
 enum sn_err sn_env_offload(struct sn_env *env, enum sn_offload_kind kind, void (*run)(void *arg),
                            void *arg)
 {
-    SN_ASSERT(kind == SN_OFFLOAD_CPU || kind == SN_OFFLOAD_DISK || kind == SN_OFFLOAD_SLOW);
+    SN_ASSERT(kind == SN_OFFLOAD_CPU || kind == SN_OFFLOAD_DISK || kind == SN_OFFLOAD_SLOW ||
+              kind == SN_OFFLOAD_CLOSE);
     SN_ASSERT(run != NULL);
     return ops_of(env)->offload(env, kind, run, arg);
 }

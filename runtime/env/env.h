@@ -87,7 +87,12 @@ void sn_env_unwatch(struct sn_env *env, struct sn_loop *loop, struct sn_watch *w
 /* Runs `run(arg)` on a pool thread, where it may block. Kinds share nothing, so that slow calls
  * never delay disk work. Errors: EFULL, ENOMEM (no thread), ECLOSED (the environment is
  * being freed). The job hands its result over by itself (sn_worker_post). */
-enum sn_offload_kind { SN_OFFLOAD_CPU = 0, SN_OFFLOAD_DISK = 1, SN_OFFLOAD_SLOW = 2 };
+enum sn_offload_kind {
+    SN_OFFLOAD_CPU = 0,
+    SN_OFFLOAD_DISK = 1,
+    SN_OFFLOAD_SLOW = 2, /* waits for others: name service, programs */
+    SN_OFFLOAD_CLOSE = 3 /* library calls that end connections: must not wait behind SLOW ones */
+};
 SN_MUST_CHECK enum sn_err sn_env_offload(struct sn_env *env, enum sn_offload_kind kind,
                                          void (*run)(void *arg), void *arg);
 

@@ -20,8 +20,9 @@
 #include "base/alloc.h"
 #include "env/env_posix_int.h"
 
-#define DISK_THREADS 4u /* enough to keep a disk's queue busy; fsyncs of more only interleave */
-#define SLOW_THREADS 8u /* name service and the like: they wait, each for seconds at worst */
+#define DISK_THREADS  4u /* enough to keep a disk's queue busy; fsyncs of more only interleave */
+#define CLOSE_THREADS 4u /* each close takes well below a millisecond */
+#define SLOW_THREADS  8u /* name service and the like: they wait, each for seconds at worst */
 
 enum sn_err sni_err_from_errno(int code)
 {
@@ -341,6 +342,7 @@ enum sn_err sn_env_posix_new(struct sn_env **out_env)
     sni_pool_init(&posix->pools[SN_OFFLOAD_CPU], "sn-cpu", cpu_threads);
     sni_pool_init(&posix->pools[SN_OFFLOAD_DISK], "sn-disk", DISK_THREADS);
     sni_pool_init(&posix->pools[SN_OFFLOAD_SLOW], "sn-slow", SLOW_THREADS);
+    sni_pool_init(&posix->pools[SN_OFFLOAD_CLOSE], "sn-close", CLOSE_THREADS);
     *out_env = &posix->base;
     return SN_OK;
 }

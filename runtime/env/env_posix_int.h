@@ -18,7 +18,7 @@
 
 /* --- Offload pools (pool_posix.c) ------------------------------------------------------------ */
 
-#define SNI_POOL_KINDS 3
+#define SNI_POOL_KINDS 4
 #define SNI_POOL_JOBS_MAX                                                                          \
     1024u /* a burst of every peer's verification; beyond it is back-pressure */
 #define SNI_POOL_THREADS_MAX 64u /* bounds the table; a larger machine uses this many */

@@ -40,7 +40,7 @@ void sn_link_close(struct sn_link *link)
     link->provider->close(link);
 }
 
-void sn_link_stats(struct sn_link *link, struct sn_link_stats *out_stats)
+void sn_link_stats(struct sn_link *link, int with_nng, struct sn_link_stats *out_stats)
 {
-    link->provider->stats(link, out_stats);
+    link->provider->stats(link, with_nng, out_stats);
 }

@@ -33,7 +33,7 @@ struct sn_link_ops_user {
 
 struct sn_link_stats {
     uint64_t sent, received;         /* parcels given to, taken from the sockets */
-    uint64_t nng_sent, nng_received; /* nng's own socket counters, taken at the close or now */
+    uint64_t nng_sent, nng_received; /* nng's own socket counters: see sn_link_stats */
     uint64_t pump_out, pump_in;      /* whole SP messages the pump moved to, from the stream */
     uint8_t states[SN_CLASS_COUNT];  /* of the provider's own machine, for diagnosis */
 };
@@ -55,7 +55,7 @@ struct sn_link_provider {
                         uint32_t size);
     void (*pause)(struct sn_link *link, int is_paused);
     void (*close)(struct sn_link *link);
-    void (*stats)(struct sn_link *link, struct sn_link_stats *out_stats);
+    void (*stats)(struct sn_link *link, int with_nng, struct sn_link_stats *out_stats);
 };
 
 struct sn_link {
@@ -75,6 +75,8 @@ void sn_link_pause(struct sn_link *link, int is_paused);
 /* Starts the closing order of DESIGN section 7; `closed` comes later on the worker. After this call no other
  * callback comes. The streams may be dead already. */
 void sn_link_close(struct sn_link *link);
-void sn_link_stats(struct sn_link *link, struct sn_link_stats *out_stats);
+/* with_nng asks nng for its counters of a living link, for which it walks all its sockets: for diagnosis only. Without
+ * it, and before the close, nng_sent and nng_received are zero. */
+void sn_link_stats(struct sn_link *link, int with_nng, struct sn_link_stats *out_stats);
 
 #endif

@@ -358,7 +358,7 @@ static void close_job(void *arg)
 static void start_closing(struct port *port)
 {
     struct nng_link *link = port->link;
-    enum sn_err err = sn_env_offload(link->env, SN_OFFLOAD_SLOW, close_job, port);
+    enum sn_err err = sn_env_offload(link->env, SN_OFFLOAD_CLOSE, close_job, port);
     port->is_job_due = err != SN_OK;
     if (err == SN_OK) {
         port->state = CLOSING;
@@ -732,8 +732,7 @@ static void close_link(struct sn_link *base)
     post_kick(link);
 }
 
-/* Walks all of nng's counters: for a status page or a test, not for every parcel. */
-static void get_stats(struct sn_link *base, struct sn_link_stats *out_stats)
+static void get_stats(struct sn_link *base, int with_nng, struct sn_link_stats *out_stats)
 {
     struct nng_link *link = link_of(base);
     struct sn_link_stats stats = {0};
@@ -741,7 +740,7 @@ static void get_stats(struct sn_link *base, struct sn_link_stats *out_stats)
         const struct port *port = &link->ports[i];
         uint64_t nng_sent = 0;
         uint64_t nng_received = 0;
-        if (port->state < CLOSING) {
+        if (with_nng && port->state < CLOSING) {
             read_counters(port->socket, &nng_sent, &nng_received);
         } else if (port->state == CLOSED) {
             nng_sent = port->nng_sent;

@@ -16,7 +16,9 @@
 
 #define CHANNEL_MAGIC SN_MAGIC('C', 'H', 'A', 'N')
 #define CONTROL_SLAB  (64u * 1024u)
-#define ROUND_BYTES   (256u * 1024u)
+#define DRAIN_ROUNDS_MAX                                                                           \
+    16u /* before a peer is judged; one that floods is judged at the next tick */
+#define ROUND_BYTES (256u * 1024u)
 
 enum state { OPENING, GREETING, PROVING, PROVEN, UP, CLOSING, DOWN };
 
@@ -472,6 +474,11 @@ static void on_timer(struct sn_timer *timer, struct sn_worker *worker)
         }
         return;
     }
+    int64_t not_after_s = channel->lane->peer.cert.not_after_s; /* 0: a pin vouches */
+    if (not_after_s != 0 && sn_env_wall_ms(channel->self->env) / 1000 > not_after_s) {
+        fail(channel, SN_EEXPIRED, "the peer's certificate has expired during the session");
+        return;
+    }
     int was_late = now - channel->timer_due_ns > interval_ns / 2;
     channel->timer_due_ns = now + interval_ns;
     sn_timer_start(worker, timer, channel->timer_due_ns);
@@ -482,13 +489,15 @@ static void on_timer(struct sn_timer *timer, struct sn_worker *worker)
     if (now - channel->ping_ns < deadline_ns || was_late) return;
     /* Before judging the peer, read everything that has arrived: the answer may be there. */
     enum sn_err err = SN_OK;
-    while (err == SN_OK) {
+    for (unsigned i = 0; i < DRAIN_ROUNDS_MAX && err == SN_OK; i++) {
         int is_gone = 0;
         err = read_round(channel, &is_gone);
         if (is_gone) return;
     }
-    if (err == SN_EAGAIN) channel->ops->input_done(channel->user, channel);
-    if (channel->ping_ns != 0) fail(channel, SN_ETIMEDOUT, "no answer to heartbeats");
+    if (err == SN_EAGAIN || err == SN_OK) channel->ops->input_done(channel->user, channel);
+    if (err == SN_OK) sn_lane_resume_read(channel->lane);
+    if (err != SN_OK && channel->ping_ns != 0)
+        fail(channel, SN_ETIMEDOUT, "no answer to heartbeats");
 }
 
 /* --- Accessors --------------------------------------------------------------------------------------------------- */

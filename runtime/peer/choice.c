@@ -59,6 +59,10 @@ static void choose(struct sn_peer *peer, struct sn_channel *channel)
 static void replace(struct sn_peer *peer, struct sn_channel *channel, const char *why)
 {
     if (peer->session != NULL) sni_session_close(peer->session, SN_ECLOSED, why);
+    if (peer->session != NULL) { /* a challenger that waited was faster */
+        refuse(channel, SN_EDUPLICATE, 0, "another newcomer took over");
+        return;
+    }
     choose(peer, channel);
 }
 
@@ -152,12 +156,13 @@ static void join_session(struct sn_peer *peer, struct sn_channel *channel)
     struct sni_session *session = peer->session;
     int fits = session != NULL && session->id == sn_channel_session(channel) &&
                sn_channel_lane_index(channel) == SNI_BULK_LANE && session->bulk == NULL &&
+               (session->bulk_candidate == NULL || session->bulk_candidate == channel) &&
                is_same_boot(sn_channel_hello(session->control), sn_channel_hello(channel));
     if (!fits) {
         refuse(channel, SN_ESTATE, 0, "there is no such session");
         return;
     }
-    if (session->bulk_candidate == NULL) session->bulk_candidate = channel;
+    session->bulk_candidate = channel;
     sn_channel_accept(channel);
 }
 

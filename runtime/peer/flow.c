@@ -114,6 +114,15 @@ static void unlink_flow(struct sni_flow *flow)
     flow->hub->flow_count--;
 }
 
+/* Never the last holder of the mux while that calls back: its session holds it too. */
+static void release_stream(struct sni_flow *flow)
+{
+    sn_stream_free(flow->stream);
+    flow->stream = NULL;
+    sni_assoc_unref(flow->assoc);
+    flow->assoc = NULL;
+}
+
 void sni_flow_end(struct sni_flow *flow, enum sn_err err)
 {
     struct sni_hub *hub = flow->hub;
@@ -128,8 +137,7 @@ void sni_flow_end(struct sni_flow *flow, enum sn_err err)
     if (flow->stream != NULL) {
         sn_stream_info(flow->stream, &info);
         if (err != SN_OK) sn_stream_reset(flow->stream, err);
-        sn_stream_free(flow->stream);
-        flow->stream = NULL;
+        release_stream(flow);
     }
     flow->down = NULL;
     down->event.token = flow->token;
@@ -201,6 +209,7 @@ static void try_open(struct sni_flow *flow)
         sni_flow_end(flow, err);
         return;
     }
+    flow->assoc = sni_assoc_ref(session->assoc);
     sn_stream_set_user(flow->stream, &stream_ops, flow);
     sn_buf_unref(&flow->meta);
     sni_splice_kick(flow);
@@ -530,6 +539,7 @@ static enum sn_err ask(struct sn_peer *peer, struct sn_stream *stream, struct sn
         return err;
     }
     flow->stream = stream;
+    flow->assoc = sni_assoc_ref(peer->session->assoc);
     flow->is_heard = 1;
     sn_stream_set_user(stream, &stream_ops, flow);
     asked->event.kind = SN_EVENT_STREAM_ASKED;
@@ -635,8 +645,7 @@ void sni_flows_free(struct sni_hub *hub)
         struct sni_flow *flow = SN_CONTAINER_OF(entry, struct sni_flow, by_id);
         sn_timer_stop(hub->worker, &flow->timer);
         unlink_flow(flow);
-        sn_stream_free(flow->stream);
-        flow->stream = NULL;
+        if (flow->stream != NULL) release_stream(flow);
         free_flow(flow);
     }
     while ((entry = sn_map_next(&hub->origins, NULL)) != NULL) {

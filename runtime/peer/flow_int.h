@@ -42,6 +42,7 @@ struct sni_flow {
     struct sni_hub *hub; /* the peer's */
     struct sn_peer *peer;
     struct sn_stream *stream;
+    struct sni_assoc *assoc; /* whose mux the stream is in; held while there is a stream */
     struct sn_actor_ref owner;
     uint32_t incarnation;
     uint64_t token;

@@ -100,7 +100,8 @@ static void enter(struct sni_peer_entry *entry, struct sni_hub *hub)
     struct sn_peer *peer = entry->peer;
     enum sn_err err =
         sn_map_insert(&hub->names, &entry->by_name, peer->name, (uint32_t)strlen(peer->name));
-    SN_ASSERT(err == SN_OK); /* unique by net->peers; the first buckets were made in new_hub */
+    SN_ASSERT(err != SN_EEXIST); /* unique by net->peers */
+    /* Without memory for the first buckets the peer stays unknown to this worker: its actors get ENOENT. */
     if (peer->worker == hub->worker) sn_list_push(&hub->peers, &peer->node);
 }
 

@@ -129,6 +129,7 @@ struct sn_tour_ops {
     void (*peer)(void *arg, const struct sn_peer_info *info);
     void (*flow)(void *arg, const struct sn_flow_info *info);
     void (*done)(void *arg);
+    int with_nng; /* ask nng for its own counters too, which costs time: see sn_link_stats */
 };
 SN_MUST_CHECK enum sn_err sn_net_tour(struct sn_net *net, struct sn_worker *from,
                                       const struct sn_tour_ops *ops, void *arg);

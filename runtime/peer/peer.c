@@ -89,12 +89,7 @@ void sni_peer_free(struct sn_peer *peer)
 {
     if (peer == NULL) return;
     SN_ASSERT(peer->magic == SNI_PEER_MAGIC);
-    for (unsigned i = 0; i < SNI_CANDIDATES_MAX; i++) sn_channel_free(peer->candidates[i]);
-    sn_channel_free(peer->dialing);
-    if (peer->session != NULL) {
-        peer->is_closing = 1;
-        sni_session_close(peer->session, SN_ECANCELLED, "shutting down");
-    }
+    sni_peer_close(peer, 0);
     sn_timer_stop(peer->worker, &peer->delivery_timer);
     sn_timer_stop(peer->worker, &peer->redial_timer);
     sn_timer_stop(peer->worker, &peer->challenge_timer);
@@ -141,6 +136,11 @@ static void on_outcome(void *arg, struct sn_letter *letter, enum sn_outcome outc
 {
     struct sn_peer *peer = arg;
     unsigned class_id = letter->class_id;
+    switch (outcome) {
+    case SN_DELIVERED: peer->outcomes.delivered++; break;
+    case SN_UNDELIVERED: peer->outcomes.undelivered[reason]++; break;
+    case SN_UNKNOWN: peer->outcomes.unknown[reason]++; break;
+    }
     atomic_fetch_sub_explicit(&peer->queued_bytes[class_id], letter->cost, memory_order_relaxed);
     atomic_fetch_sub_explicit(&peer->queued_letters[class_id], 1, memory_order_relaxed);
     sn_system_settle(peer->net->system, letter, outcome, reason);
@@ -152,7 +152,6 @@ void sni_peer_enqueue(struct sn_peer *peer, struct sn_letter *letter)
     enum sn_err err = sn_delivery_enqueue(peer->delivery, letter);
     if (err != SN_OK) {
         /* It was accepted, so it must be accounted: delivery had no memory for it. */
-        peer->refused_here++;
         on_outcome(peer, letter, SN_UNDELIVERED, SN_REASON_NO_MEMORY);
     }
     sni_peer_flush(peer);
@@ -417,7 +416,7 @@ static void on_up(void *user, struct sn_channel *channel)
     struct sn_peer *peer = user;
     release(peer, channel);
     if (sn_channel_lane_index(channel) != 0) {
-        if (peer->session == NULL || peer->session->bulk != NULL) {
+        if (!sni_session_awaits(peer->session, channel)) {
             sn_channel_free(channel);
             return;
         }

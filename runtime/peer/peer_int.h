@@ -100,8 +100,8 @@ struct sn_peer {
     uint64_t highest_epoch;
     int64_t clock_offset_ms;
     struct sn_delivery *delivery;
-    uint64_t arrived;      /* accepted letters that came here */
-    uint64_t refused_here; /* of them, those that delivery could not take */
+    uint64_t arrived;          /* accepted letters that came here */
+    struct sn_ledger outcomes; /* told so far, whatever boot or key of the peer; queued stays 0 */
     struct sn_io flusher;
     struct sn_timer delivery_timer;
     uint8_t is_blocked[SN_CLASS_COUNT];    /* the link is full */
@@ -207,9 +207,13 @@ void sni_choice_init(struct sn_peer *peer);
 
 /* session.c */
 enum sn_err sni_session_begin(struct sn_peer *peer, struct sn_channel *control);
+/* Nonzero when the channel is the bulk channel that this session (may be NULL) accepted or dialed. */
+int sni_session_awaits(const struct sni_session *session, const struct sn_channel *channel);
 void sni_session_bulk_up(struct sni_session *session, struct sn_channel *bulk);
 void sni_session_close(struct sni_session *session, enum sn_err err, const char *detail);
 void sni_session_bulk_failed(struct sni_session *session, const struct sn_lane_failure *failure);
+/* assoc.c */
+struct sni_assoc *sni_assoc_ref(struct sni_assoc *assoc);
 void sni_assoc_unref(struct sni_assoc *assoc);
 extern const struct sn_channel_ops sni_session_ops;
 

@@ -41,6 +41,10 @@ static void ask(void *arg)
     struct query *query = arg;
     struct sni_answer *answer = &query->answer;
     uint32_t running = QUERY_RUNNING;
+    if (atomic_load(&query->state) == QUERY_ABANDONED) {
+        unref(query);
+        return;
+    }
     answer->err = sn_env_resolve(query->env, query->endpoint.host, query->endpoint.port,
                                  answer->addrs, SNI_QUERY_ADDRS_MAX, &answer->count);
     if (answer->err == SN_OK && answer->count == 0) answer->err = SN_ENOENT;

@@ -44,15 +44,6 @@ static int has_smaller_id(const struct sn_peer *peer)
     return memcmp(own.bytes, peer->id.bytes, sizeof own.bytes) < 0;
 }
 
-void sni_assoc_unref(struct sni_assoc *assoc)
-{
-    if (assoc == NULL) return;
-    SN_ASSERT(assoc->refs > 0);
-    if (--assoc->refs > 0) return;
-    sn_mux_free(assoc->mux);
-    sn_free(assoc, sizeof *assoc);
-}
-
 /* The mux for the peer's present boot: the one there is, or a fresh one. */
 static enum sn_err assoc_for(struct sn_peer *peer, const struct sn_hello *hello)
 {
@@ -201,7 +192,7 @@ static void on_link_closed(void *user)
 {
     struct sni_session *session = user;
     struct sn_link_stats stats;
-    sn_link_stats(session->link, &stats);
+    sn_link_stats(session->link, 0, &stats); /* closed: nng's figures were taken */
     add_link_stats(&session->peer->past_links, &stats);
     session->link = NULL;
     free_session(session);
@@ -370,8 +361,7 @@ enum sn_err sni_session_begin(struct sn_peer *peer, struct sn_channel *control)
         sn_free(session, sizeof *session);
         return err;
     }
-    session->assoc = peer->assoc;
-    session->assoc->refs++;
+    session->assoc = sni_assoc_ref(peer->assoc);
     sn_list_push(&peer->hub->sessions, &session->node);
     peer->hub->session_count++;
     peer->session = session;
@@ -393,10 +383,15 @@ enum sn_err sni_session_begin(struct sn_peer *peer, struct sn_channel *control)
     return SN_OK;
 }
 
+int sni_session_awaits(const struct sni_session *session, const struct sn_channel *channel)
+{
+    return session != NULL && session->bulk == NULL && session->bulk_candidate == channel;
+}
+
 void sni_session_bulk_up(struct sni_session *session, struct sn_channel *bulk)
 {
-    if (session->bulk_candidate == bulk) session->bulk_candidate = NULL;
-    SN_ASSERT(session->bulk == NULL);
+    SN_ASSERT(sni_session_awaits(session, bulk));
+    session->bulk_candidate = NULL;
     session->bulk = bulk;
     sn_channel_set_user(bulk, &sni_session_ops, session->peer);
     sn_channel_serve(bulk, session->assoc->mux);

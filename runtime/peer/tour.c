@@ -24,7 +24,7 @@ static void add_stats(struct sn_link_stats *sum, const struct sn_link_stats *mor
     sum->pump_in += more->pump_in;
 }
 
-static void describe_session(struct sn_peer *peer, struct sn_peer_info *info)
+static void describe_session(struct sn_peer *peer, int with_nng, struct sn_peer_info *info)
 {
     const struct sni_session *session = peer->session;
     if (session == NULL) return;
@@ -32,12 +32,13 @@ static void describe_session(struct sn_peer *peer, struct sn_peer_info *info)
     sn_netaddr_format(sn_channel_remote(session->control), info->remote);
     info->rtt_us = sn_channel_rtt_ns(session->control) / 1000;
     if (session->link == NULL) return;
-    sn_link_stats(session->link, &now);
+    sn_link_stats(session->link, with_nng, &now);
     add_stats(&info->link, &now);
 }
 
-static void describe(struct sn_peer *peer, struct sn_peer_info *info)
+static void describe(struct sn_peer *peer, int with_nng, struct sn_peer_info *info)
 {
+    struct sn_ledger now = {0};
     *info = (struct sn_peer_info){
         .agent = peer->name,
         .has_id = peer->has_id,
@@ -53,14 +54,15 @@ static void describe(struct sn_peer *peer, struct sn_peer_info *info)
         info->id = peer->link->key;
     }
     memcpy(info->reason, peer->reason, sizeof info->reason);
-    describe_session(peer, info);
-    sn_delivery_ledger(peer->delivery, &info->ledger);
+    describe_session(peer, with_nng, info);
+    sn_delivery_ledger(peer->delivery, &now);
+    info->ledger = peer->outcomes;
+    info->ledger.queued = now.queued;
     sn_delivery_stats(peer->delivery, &info->delivery);
     /* Letters between a sender's worker and this one are accepted and queued. Read `accepted` last of all, so that
      * none is missed. */
     uint64_t accepted = atomic_load(&peer->accepted);
     info->ledger.queued += accepted - peer->arrived;
-    info->ledger.undelivered[SN_REASON_NO_MEMORY] += peer->refused_here;
     info->ledger.accepted = accepted;
     if (peer->assoc != NULL) sn_mux_stats(peer->assoc->mux, &info->streams);
 }
@@ -80,7 +82,7 @@ static void go(struct sn_task *task, struct sn_worker *worker)
     SN_LIST_EACH (node, &hub->peers) {
         struct sn_peer_info info;
         if (tour->ops->peer == NULL) break;
-        describe(SN_CONTAINER_OF(node, struct sn_peer, node), &info);
+        describe(SN_CONTAINER_OF(node, struct sn_peer, node), tour->ops->with_nng, &info);
         tour->ops->peer(tour->arg, &info);
     }
     if (tour->ops->flow != NULL) sni_flows_visit(hub, tour->ops->flow, tour->arg);

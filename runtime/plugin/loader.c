@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarantees: no code of a file runs before it is known that only its owner could write it, and
+ * Guarantees: no code of a file runs before it is known that not everybody could write it, and
  * nothing of its descriptor is called or used before all of it was verified.
  */
 #include "plugin/loader.h"

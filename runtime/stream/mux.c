@@ -36,6 +36,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#define EXEMPT_MAX   4u /* two sockets of a session, while those of the former one still close */
 #define PINNED_SLACK (2u * SN_SLAB_BYTES_MAX)
 
 enum sn_err sn_mux_new(const struct sn_mux_config *config, struct sn_mux **out_mux)
@@ -77,6 +78,14 @@ static void drop_content(struct sn_stream *stream)
     sn_buf_unref(&stream->offer);
 }
 
+void sni_mux_give_back(struct sn_stream *stream)
+{
+    struct sn_mux *mux = stream->mux;
+    if (stream->is_budgeted) sn_budget_give(mux->config.budget, mux->config.window_bytes);
+    mux->exempt -= stream->is_exempt;
+    stream->is_budgeted = stream->is_exempt = 0;
+}
+
 static void destroy(struct sn_stream *stream)
 {
     struct sn_mux *mux = stream->mux;
@@ -89,9 +98,7 @@ static void destroy(struct sn_stream *stream)
     SN_ASSERT(sni_lane_of(stream)->streams > 0);
     sni_lane_of(stream)->streams--;
     mux->stats.open_now--;
-    if (!stream->is_freed && mux->config.budget != NULL) {
-        sn_budget_give(mux->config.budget, mux->config.window_bytes);
-    }
+    if (!stream->is_freed) sni_mux_give_back(stream);
     stream->magic = 0;
     sn_free(stream, sizeof *stream);
 }
@@ -125,12 +132,15 @@ struct sn_stream *sni_mux_find(const struct sn_mux *mux, uint64_t id)
     return entry == NULL ? NULL : SN_CONTAINER_OF(entry, struct sn_stream, entry);
 }
 
-enum sn_err sni_mux_add(struct sn_mux *mux, uint64_t id, unsigned lane,
+enum sn_err sni_mux_add(struct sn_mux *mux, uint64_t id, unsigned lane, unsigned flags,
                         struct sn_stream **out_stream)
 {
     uint32_t window = mux->config.window_bytes;
     if (mux->stats.open_now >= mux->config.streams_max) return SN_EFULL;
-    if (mux->config.budget != NULL) {
+    /* The control lane's own streams are few and must not starve when tunnels have used up the budget. */
+    int is_exempt = lane == 0 && (flags & SN_STREAM_SESSION) != 0 && mux->exempt < EXEMPT_MAX;
+    int is_budgeted = mux->config.budget != NULL && !is_exempt;
+    if (is_budgeted) {
         enum sn_err err = sn_budget_take(mux->config.budget, window);
         if (err != SN_OK) return err;
     }
@@ -144,6 +154,9 @@ enum sn_err sni_mux_add(struct sn_mux *mux, uint64_t id, unsigned lane,
     stream->mux = mux;
     stream->lane = (uint8_t)lane;
     stream->is_local = (uint8_t)sni_id_is_local(mux, id);
+    stream->is_budgeted = (uint8_t)is_budgeted;
+    stream->is_exempt = (uint8_t)is_exempt;
+    mux->exempt += (uint32_t)is_exempt;
     stream->ack_step = window / 8;
     sni_pieces_init(&stream->tx, (uint64_t)window + PINNED_SLACK);
     sni_pieces_init(&stream->rx, (uint64_t)window + PINNED_SLACK);
@@ -155,7 +168,7 @@ enum sn_err sni_mux_add(struct sn_mux *mux, uint64_t id, unsigned lane,
     return SN_OK;
 fail:
     sn_free(stream, sizeof *stream);
-    if (mux->config.budget != NULL) sn_budget_give(mux->config.budget, window);
+    if (is_budgeted) sn_budget_give(mux->config.budget, window);
     return SN_ENOMEM;
 }
 

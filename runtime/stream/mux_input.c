@@ -122,7 +122,8 @@ static enum sn_err open_new(struct sn_mux *mux, unsigned lane, const struct sn_f
     struct sn_stream *stream = NULL;
     enum sn_err err = SN_EDENIED;
     seen_mark(&mux->seen, sni_id_ordinal(frame->stream));
-    if (mux->config.ops->opened != NULL) err = sni_mux_add(mux, frame->stream, lane, &stream);
+    if (mux->config.ops->opened != NULL)
+        err = sni_mux_add(mux, frame->stream, lane, frame->flags, &stream);
     if (err != SN_OK) {
         mux->stats.refused++;
         return refuse(mux, lane, frame->stream, err);

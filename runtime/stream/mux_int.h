@@ -61,6 +61,7 @@ struct sni_seen {
 
 struct sn_mux {
     uint32_t magic;
+    uint32_t exempt; /* streams outside the budget; at most EXEMPT_MAX */
     struct sn_mux_config config;
     struct sni_lane lanes[SN_LANES_MAX];
     struct sn_map table;    /* id -> stream */
@@ -90,7 +91,7 @@ struct sn_stream {
     uint64_t id;
     uint8_t lane, qos, flags; /* flags: SN_STREAM_SESSION */
     uint8_t pending;          /* SNI_OPEN ... */
-    uint8_t is_local, is_accepted;
+    uint8_t is_local, is_accepted, is_budgeted, is_exempt;
     uint8_t is_open_sent; /* local: the peer may know the stream */
     uint8_t is_confirmed; /* local: the peer knows it */
     uint8_t is_dead;      /* reset; `reason` says why */
@@ -129,7 +130,9 @@ struct sn_stream *sni_mux_find(const struct sn_mux *mux, uint64_t id);
 /* A new stream in the table, on the lane; takes its window from the budget. Errors: EFULL, ENOMEM.
  * */
 SN_MUST_CHECK enum sn_err sni_mux_add(struct sn_mux *mux, uint64_t id, unsigned lane,
-                                      struct sn_stream **out_stream);
+                                      unsigned flags, struct sn_stream **out_stream);
+/* What the stream took from the budget, once. */
+void sni_mux_give_back(struct sn_stream *stream);
 int sni_lane_has_output(const struct sni_lane *lane);
 /* Puts the stream into the lists where it belongs now, and tells the hook. */
 void sni_stream_schedule(struct sn_stream *stream);

@@ -54,7 +54,8 @@ enum sn_err sn_stream_open(struct sn_mux *mux, unsigned lane, enum sn_qos qos, u
     if (err != SN_OK) return err;
     uint64_t ordinal = mux->last_ordinal + 1;
     struct sn_stream *stream;
-    err = sni_mux_add(mux, mux->config.even_ids ? ordinal * 2 : ordinal * 2 - 1, lane, &stream);
+    err = sni_mux_add(mux, mux->config.even_ids ? ordinal * 2 : ordinal * 2 - 1, lane, flags,
+                      &stream);
     if (err != SN_OK) {
         sn_buf_unref(&offer);
         return err;
@@ -194,9 +195,7 @@ void sn_stream_free(struct sn_stream *stream)
     stream->user = NULL;
     sn_list_remove(&stream->closing);
     sn_list_remove(&stream->delayed);
-    if (mux->config.budget != NULL) {
-        sn_budget_give(mux->config.budget, mux->config.window_bytes);
-    }
+    sni_mux_give_back(stream);
     sni_stream_reap(stream);
 }
 

@@ -109,7 +109,7 @@ static void on_closed(void *user)
 {
     struct side *side = user;
     if (!side->is_closing) world_fail(side->world, "closed without close", side->index, 0);
-    sn_link_stats(side->link, &side->last);
+    sn_link_stats(side->link, 1, &side->last);
     side->closed_count++;
     side->link = NULL;
 }

@@ -364,6 +364,50 @@ static void a_deadline_in_flight_is_unknown_once(void **state)
     assert_int_equal(pair.b.placed, 2);
 }
 
+static enum sn_reason all_are_refused(struct node *node, const struct sn_incoming *incoming)
+{
+    (void)node;
+    (void)incoming;
+    return SN_REASON_MAILBOX_FULL;
+}
+
+/* Returns how many parcels went nowhere. */
+static uint32_t lose_all(struct node *node, uint64_t now_ns)
+{
+    uint32_t count = 0;
+    for (; sn_delivery_has_output(node->delivery, APP, now_ns); count++)
+        (void)output(node, now_ns); /* its size does not matter */
+    return count;
+}
+
+/* The peer counts what came, and so the bound is for letters as sent: with more of them, all refused, the peer
+ * would end every session at the same parcel. */
+static void expired_letters_still_count_in_flight(void **state)
+{
+    (void)state;
+    struct sn_delivery_stats stats;
+    for (uint32_t i = 0; i < 32668; i++)
+        assert_int_equal(node_send(&pair.a, APP, 4, NOW + 100 * MS), SN_OK);
+    assert_int_equal(lose_all(&pair.a, NOW), 8);
+    (void)sn_delivery_tick(pair.a.delivery, NOW + 100 * MS); /* the next time does not matter */
+    assert_int_equal(pair.a.outcomes, 32668);
+    send_many(&pair.a, 300, 4);
+    uint32_t more = lose_all(&pair.a, NOW + 100 * MS);
+    pair_down(&pair);
+    pair.b.answer = all_are_refused;
+    pair_up(&pair, NOW + 150 * MS);
+    assert_int_equal(node_pump(&pair.a, NOW + 150 * MS), 8 + more); /* all are taken */
+    assert_int_equal(more, 1);
+    sn_delivery_stats(pair.b.delivery, &stats);
+    assert_int_equal(stats.messages_refused, 32768);
+    assert_int_equal(node_pump(&pair.b, NOW + 151 * MS), 1);
+    assert_int_equal(pair.a.outcomes, 32768);
+    (void)pair_settle(&pair, NOW + 151 * MS); /* the time does not matter */
+    for (uint32_t i = 0; i < 32668; i++) expect(&pair.a, i, SN_UNKNOWN, SN_REASON_DEADLINE);
+    for (uint32_t i = 32668; i < 32968; i++)
+        expect(&pair.a, i, SN_UNDELIVERED, SN_REASON_MAILBOX_FULL);
+}
+
 static void many_deadlines_are_told_in_time(void **state)
 {
     (void)state;
@@ -579,6 +623,7 @@ int main(void)
         TEST(a_deadline_in_the_queue_is_undelivered),
         TEST(an_expired_letter_is_never_sent),
         TEST(a_deadline_in_flight_is_unknown_once),
+        TEST(expired_letters_still_count_in_flight),
         TEST(many_deadlines_are_told_in_time),
         TEST(a_restart_of_the_peer_makes_the_flight_unknown),
         TEST(shutdown_settles_everything),

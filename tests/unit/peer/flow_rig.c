@@ -400,6 +400,7 @@ static void init_peer(struct rig *rig, unsigned index, const char *name)
     sn_list_init(&peer->flows);
     sn_list_push(&hub->peers, &peer->node);
     rig->assoc[index].mux = rig->joint.mux[index];
+    rig->assoc[index].refs = 1; /* the rig's own, never given back: the joint frees the mux */
     for (unsigned i = 0; i < 2; i++) {
         struct sni_peer_entry *entry = &rig->entries[index][i];
         entry->peer = peer;

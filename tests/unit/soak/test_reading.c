@@ -94,7 +94,9 @@ static void the_ledger_of_a_peer_is_found(void **state)
     assert_int_equal(ledger.nng_received, 14);
     assert_int_equal(ledger.parcels_resent, 15);
     assert_int_equal(ledger.messages_received, 16);
-    assert_int_equal(ledger.refused, 15);
+    assert_int_equal(ledger.messages_refused, 1);
+    assert_int_equal(ledger.refused_replay, 4);
+    assert_int_equal(ledger.refused_bad, 10);
     assert_int_equal(sn_soak_ledger_parse(body, size, "e/f", &ledger), SN_ENOENT);
     for (size_t cut = 0; cut + 10 < size; cut++) {
         assert_int_not_equal(sn_soak_ledger_parse(body, cut, "e/f", &ledger), SN_OK);
@@ -143,6 +145,33 @@ static void balances_are_judged(void **state)
     assert_false(sn_soak_ledger_is_nng_equal(&ledger));
 }
 
+static void agreement_allows_replays_of_what_was_resent_only(void **state)
+{
+    (void)state;
+    const struct sn_soak_ledger from = {.accepted = 10, .delivered = 10, .parcels_resent = 3};
+    const struct sn_soak_ledger to = {.messages_received = 10, .refused_replay = 3};
+    assert_true(sn_soak_ledger_is_agreed(&from, &to, 10));
+    assert_false(sn_soak_ledger_is_agreed(&from, &to, 9));
+    assert_false(sn_soak_ledger_is_agreed(&from, &to, 11));
+    for (unsigned i = 0; i < 6; i++) {
+        struct sn_soak_ledger bad_from = from;
+        struct sn_soak_ledger bad_to = to;
+        uint64_t *const values[] = {&bad_from.accepted,       &bad_from.delivered,
+                                    &bad_to.messages_refused, &bad_to.messages_received,
+                                    &bad_to.refused_replay,   &bad_to.refused_bad};
+        (*values[i])++;
+        assert_false(sn_soak_ledger_is_agreed(&bad_from, &bad_to, 10));
+    }
+    /* What the receiver itself resent excuses nothing. */
+    struct sn_soak_ledger quiet = from;
+    struct sn_soak_ledger busy = to;
+    quiet.parcels_resent = 0;
+    busy.parcels_resent = 9;
+    assert_false(sn_soak_ledger_is_agreed(&quiet, &busy, 10));
+    busy.refused_replay = 0;
+    assert_true(sn_soak_ledger_is_agreed(&quiet, &busy, 10));
+}
+
 static void a_number_is_found(void **state)
 {
     (void)state;
@@ -164,6 +193,7 @@ int main(void)
         cmocka_unit_test(the_ledger_of_a_peer_is_found),
         cmocka_unit_test(a_ledger_that_lacks_something_is_refused),
         cmocka_unit_test(balances_are_judged),
+        cmocka_unit_test(agreement_allows_replays_of_what_was_resent_only),
         cmocka_unit_test(a_number_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

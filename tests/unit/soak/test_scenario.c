@@ -123,9 +123,9 @@ static void shipped_scenarios_are_what_they_promise(void **state)
         const char *name;
         struct sn_scenario wanted;
     } cases[] = {
-        {"delivery", {SN_SOAK_DELIVERY, 40, 800, 64, 65536, 0, 0, 0, 0, 90000}},
+        {"delivery", {SN_SOAK_DELIVERY, 40, 800, 64, 65536, 0, 1, 0, 0, 90000}},
         {"tunnel", {SN_SOAK_TUNNEL, 5, 0, 0, 0, 0, 0, 32 << 20, 8, 90000}},
-        {"quick-delivery", {SN_SOAK_DELIVERY, 3, 800, 64, 65536, 0, 1, 0, 0, 90000}},
+        {"quick-delivery", {SN_SOAK_DELIVERY, 3, 800, 64, 65536, 0, 0, 0, 0, 90000}},
         {"quick-tunnel", {SN_SOAK_TUNNEL, 2, 0, 0, 0, 0, 0, 4 << 20, 2, 90000}},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
