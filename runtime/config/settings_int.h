@@ -20,7 +20,7 @@ extern const struct sn_config_field sni_accept_fields[];
     {.key = "workers", .kind = SN_CONFIG_INT, .min = 0, .max = 256, .def = "0", \
      .help = "Worker threads; 0 means one a core."}, \
     {.key = "memory_mib", .kind = SN_CONFIG_INT, .min = 16, .max = 1048576, .def = "512", \
-     .help = "Budget for queues and stream windows, in MiB."}, \
+     .help = "Budget for the windows of streams, 4 MiB each, in MiB."}, \
     {.key = "heartbeat", .kind = SN_CONFIG_MAP, .fields = sni_heartbeat_fields, \
      .help = "How a dead peer is noticed."}, \
     {.key = "reconnect", .kind = SN_CONFIG_MAP, .fields = sni_reconnect_fields, \
