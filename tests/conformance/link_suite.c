@@ -21,8 +21,9 @@
 #define SESSIONS 40u
 #define CUTS     5u
 #elif defined(__SANITIZE_ADDRESS__)
-#define SESSIONS 100u /* a leak shows in ten as well; the number is for races, which the plain build looks for */
-#define CUTS     20u
+#define SESSIONS                                                                                   \
+    100u /* a leak shows in ten as well; the number is for races, which the plain build looks for */
+#define CUTS 20u
 #else
 #define SESSIONS 200u
 #define CUTS     20u
