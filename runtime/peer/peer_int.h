@@ -210,6 +210,7 @@ enum sn_err sni_session_begin(struct sn_peer *peer, struct sn_channel *control);
 /* Nonzero when the channel is the bulk channel that this session (may be NULL) accepted or dialed. */
 int sni_session_awaits(const struct sni_session *session, const struct sn_channel *channel);
 void sni_session_bulk_up(struct sni_session *session, struct sn_channel *bulk);
+void sni_link_stats_add(struct sn_link_stats *sum, const struct sn_link_stats *more);
 void sni_session_close(struct sni_session *session, enum sn_err err, const char *detail);
 void sni_session_bulk_failed(struct sni_session *session, const struct sn_lane_failure *failure);
 /* assoc.c */

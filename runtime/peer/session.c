@@ -169,7 +169,7 @@ static void on_link_down(void *user, enum sn_err reason)
 
 /* --- End -------------------------------------------------------------------------------------------------- */
 
-static void add_link_stats(struct sn_link_stats *sum, const struct sn_link_stats *more)
+void sni_link_stats_add(struct sn_link_stats *sum, const struct sn_link_stats *more)
 {
     sum->sent += more->sent;
     sum->received += more->received;
@@ -193,7 +193,7 @@ static void on_link_closed(void *user)
     struct sni_session *session = user;
     struct sn_link_stats stats;
     sn_link_stats(session->link, 0, &stats); /* closed: nng's figures were taken */
-    add_link_stats(&session->peer->past_links, &stats);
+    sni_link_stats_add(&session->peer->past_links, &stats);
     session->link = NULL;
     free_session(session);
 }

@@ -14,16 +14,6 @@ struct tour {
     uint32_t next; /* hub to visit */
 };
 
-static void add_stats(struct sn_link_stats *sum, const struct sn_link_stats *more)
-{
-    sum->sent += more->sent;
-    sum->received += more->received;
-    sum->nng_sent += more->nng_sent;
-    sum->nng_received += more->nng_received;
-    sum->pump_out += more->pump_out;
-    sum->pump_in += more->pump_in;
-}
-
 static void describe_session(struct sn_peer *peer, int with_nng, struct sn_peer_info *info)
 {
     const struct sni_session *session = peer->session;
@@ -33,7 +23,7 @@ static void describe_session(struct sn_peer *peer, int with_nng, struct sn_peer_
     info->rtt_us = sn_channel_rtt_ns(session->control) / 1000;
     if (session->link == NULL) return;
     sn_link_stats(session->link, with_nng, &now);
-    add_stats(&info->link, &now);
+    sni_link_stats_add(&info->link, &now);
 }
 
 static void describe(struct sn_peer *peer, int with_nng, struct sn_peer_info *info)
