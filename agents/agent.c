@@ -249,6 +249,7 @@ static enum sn_err make_net(struct sn_agent *agent)
         .handshakes_per_address_max = settings->accept_per_address,
         .reconnect_min_ms = settings->reconnect_min_ms,
         .reconnect_max_ms = settings->reconnect_max_ms,
+        .resume_ms = settings->resume_ms,
         .memory_bytes = (uint64_t)settings->memory_mib << 20,
     };
     return sn_net_new(&config, agent->metrics, &agent->net);

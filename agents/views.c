@@ -105,7 +105,7 @@ static void visit_flow(void *arg, const struct sn_flow_info *info)
     add_text(view, "service", info->service);
     add_text(view, "actor", info->owner);
     add_text(view, "direction", info->is_local ? "out" : "in");
-    add_text(view, "state", info->is_accepted ? "open" : "opening");
+    add_text(view, "state", info->is_orphan ? "orphaned" : info->is_accepted ? "open" : "opening");
     add_uint(view, "sent_bytes", info->sent_bytes);
     add_uint(view, "received_bytes", info->received_bytes);
     add_uint(view, "age_ms", info->age_ms);

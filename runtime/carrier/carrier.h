@@ -33,6 +33,7 @@ struct sn_lane_peer {
 struct sn_lane_failure {
     enum sn_err err;
     uint8_t is_refusal; /* this side refused the other one's identity */
+    uint8_t is_goodbye; /* the other side leaves and will not come back as the same boot */
     uint8_t was_open;
     uint8_t has_key; /* `key` is what the other side presented (unproven unless was_open) */
     struct sn_key_id key;

@@ -90,6 +90,7 @@ static const struct value {
     {NULL, sn_settings_fields, "drain_ms", offsetof(struct sn_settings, drain_ms), 0},
     {NULL, sn_settings_fields, "workers", offsetof(struct sn_settings, workers), 0},
     {NULL, sn_settings_fields, "memory_mib", offsetof(struct sn_settings, memory_mib), 0},
+    {NULL, sn_settings_fields, "resume_ms", offsetof(struct sn_settings, resume_ms), 0},
     {"heartbeat", sni_heartbeat_fields, "interval_ms",
      offsetof(struct sn_settings, heartbeat_interval_ms), 0},
     {"heartbeat", sni_heartbeat_fields, "deadline_ms",

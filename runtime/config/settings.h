@@ -18,6 +18,7 @@ struct sn_settings {
     uint32_t drain_ms;
     uint32_t workers; /* 0 = one a core */
     uint32_t memory_mib;
+    uint32_t resume_ms;
     uint32_t heartbeat_interval_ms;
     uint32_t heartbeat_deadline_ms;
     uint32_t reconnect_min_ms;

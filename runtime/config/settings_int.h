@@ -21,6 +21,8 @@ extern const struct sn_config_field sni_accept_fields[];
      .help = "Worker threads; 0 means one a core."}, \
     {.key = "memory_mib", .kind = SN_CONFIG_INT, .min = 16, .max = 1048576, .def = "512", \
      .help = "Budget for the windows of streams, 4 MiB each, in MiB."}, \
+    {.key = "resume_ms", .kind = SN_CONFIG_INT, .min = 0, .max = 3600000, .def = "10000", \
+     .help = "How long a stream waits for a new connection after its own was lost, in milliseconds; 0: it ends."}, \
     {.key = "heartbeat", .kind = SN_CONFIG_MAP, .fields = sni_heartbeat_fields, \
      .help = "How a dead peer is noticed."}, \
     {.key = "reconnect", .kind = SN_CONFIG_MAP, .fields = sni_reconnect_fields, \

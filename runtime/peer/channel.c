@@ -42,10 +42,13 @@ struct sn_channel {
     uint8_t was_accepted; /* READY sent */
     uint8_t got_ready;
     uint8_t is_refusing;
+    uint8_t got_goodbye;
     uint8_t in_input; /* inside the framer: freeing waits */
     uint8_t is_freed;
     uint64_t ping_ns; /* when the unanswered ping was sent; 0 = none */
     uint64_t ping_nonce;
+    uint64_t heard_bytes;  /* what had been received at the last heartbeat */
+    uint64_t heard_ns;     /* when more was seen to have arrived */
     uint64_t timer_due_ns; /* when the heartbeat timer ought to fire, to notice that we were late */
     uint64_t rtt_ns;
     struct sn_lane_failure failure;
@@ -172,6 +175,7 @@ static void fail(struct sn_channel *channel, enum sn_err err, const char *detail
     failure.key = channel->lane->peer.id;
     failure.remote = channel->lane->remote;
     failure.is_refusal = channel->is_refusing;
+    failure.is_goodbye = channel->got_goodbye;
     memcpy(failure.agent, channel->lane->peer.agent, sizeof failure.agent);
     (void)snprintf(failure.detail, sizeof failure.detail, "%s", detail); /* cut is fine */
     if (channel->failure.err != SN_OK) failure = channel->failure;       /* the first cause */
@@ -418,7 +422,10 @@ static enum sn_err on_frame(void *user, const struct sn_frame *frame, const uint
         return SN_OK;
     case SN_FRAME_PONG:
         return channel->state == UP ? take_pong(channel, payload, frame->size) : SN_EPROTO;
-    case SN_FRAME_GOODBYE: fail(channel, SN_ECLOSED, "the peer said goodbye"); return SN_OK;
+    case SN_FRAME_GOODBYE:
+        channel->got_goodbye = 1;
+        fail(channel, SN_ECLOSED, "the peer said goodbye");
+        return SN_OK;
     default: return SN_EPROTO;
     }
 }
@@ -460,6 +467,21 @@ void sn_channel_probe(struct sn_channel *channel)
     send(channel, SN_FRAME_PING, &channel->ping_nonce, sizeof channel->ping_nonce);
 }
 
+/* A slow peer, or one behind a full queue, is not silent: something arrives. */
+static void listen_for(struct sn_channel *channel, uint64_t now)
+{
+    if (channel->lane->received_bytes == channel->heard_bytes) return;
+    channel->heard_bytes = channel->lane->received_bytes;
+    channel->heard_ns = now;
+}
+
+int sn_channel_is_silent(const struct sn_channel *channel)
+{
+    uint64_t now = sn_worker_now(channel->worker);
+    if (channel->ping_ns == 0 || now - channel->ping_ns < SN_CHANNEL_SILENT_NS) return 0;
+    return now - channel->heard_ns >= SN_CHANNEL_SILENT_NS;
+}
+
 static void on_timer(struct sn_timer *timer, struct sn_worker *worker)
 {
     struct sn_channel *channel = SN_CONTAINER_OF(timer, struct sn_channel, timer);
@@ -482,11 +504,16 @@ static void on_timer(struct sn_timer *timer, struct sn_worker *worker)
     int was_late = now - channel->timer_due_ns > interval_ns / 2;
     channel->timer_due_ns = now + interval_ns;
     sn_timer_start(worker, timer, channel->timer_due_ns);
+    listen_for(channel, now);
     if (channel->ping_ns == 0) {
         sn_channel_probe(channel);
         return;
     }
-    if (now - channel->ping_ns < deadline_ns || was_late) return;
+    if (now - channel->ping_ns < deadline_ns || was_late) {
+        if (!was_late && sn_channel_is_silent(channel))
+            channel->ops->silent(channel->user, channel);
+        return;
+    }
     /* Before judging the peer, read everything that has arrived: the answer may be there. */
     enum sn_err err = SN_OK;
     for (unsigned i = 0; i < DRAIN_ROUNDS_MAX && err == SN_OK; i++) {

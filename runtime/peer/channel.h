@@ -17,6 +17,8 @@
 
 struct sn_channel;
 
+#define SN_CHANNEL_SILENT_NS (1500 * SN_MS)
+
 /* This agent's side of every handshake; borrowed for the life of all channels. */
 struct sn_self {
     struct sn_env *env;
@@ -38,6 +40,8 @@ struct sn_channel_ops {
     void (*up)(void *user, struct sn_channel *channel);
     /* A heartbeat was answered. */
     void (*answered)(void *user, struct sn_channel *channel, uint64_t rtt_ns);
+    /* See sn_channel_is_silent; comes with each heartbeat. */
+    void (*silent)(void *user, struct sn_channel *channel);
     /* The last call; free the channel in it or later. */
     void (*down)(void *user, struct sn_channel *channel, const struct sn_lane_failure *failure);
     /* A round of input was processed. */
@@ -86,6 +90,8 @@ uint64_t sn_channel_session(const struct sn_channel *channel);
 int sn_channel_is_dialer(const struct sn_channel *channel);
 int sn_channel_is_up(const struct sn_channel *channel);
 const struct sn_netaddr *sn_channel_remote(const struct sn_channel *channel);
+/* A heartbeat waits for its answer and nothing has arrived meanwhile, for SN_CHANNEL_SILENT_NS or longer. */
+int sn_channel_is_silent(const struct sn_channel *channel);
 /* 0 before the first answer. */
 uint64_t sn_channel_rtt_ns(const struct sn_channel *channel);
 

@@ -45,6 +45,7 @@ static void visit_hub(struct sni_drain *drain, struct sni_hub *hub)
         switch (drain->phase) {
         case PHASE_WAITING:
             sn_timer_stop(peer->worker, &peer->redial_timer);
+            if (peer->session == NULL) sni_flows_give_up(peer); /* nobody will come for them */
             drain->busy += (uint64_t)is_peer_busy(peer);
             break;
         case PHASE_LEAVING:

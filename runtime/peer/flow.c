@@ -228,6 +228,7 @@ static void begin(struct sni_flow *flow)
         return;
     }
     sn_timer_start(flow->hub->worker, &flow->timer, flow->deadline_ns);
+    sni_peer_urge(flow->peer);
     try_open(flow);
 }
 
@@ -293,6 +294,15 @@ void sni_flows_session_up(struct sn_peer *peer)
 {
     SN_LIST_EACH_SAFE (node, &peer->flows) {
         try_open(SN_CONTAINER_OF(node, struct sni_flow, node));
+    }
+}
+
+void sni_flows_give_up(struct sn_peer *peer)
+{
+    sni_orphans_close(peer, SN_ECANCELLED);
+    SN_LIST_EACH_SAFE (node, &peer->flows) {
+        struct sni_flow *flow = SN_CONTAINER_OF(node, struct sni_flow, node);
+        if (flow->stream == NULL) sni_flow_end(flow, SN_ECANCELLED);
     }
 }
 
@@ -620,6 +630,7 @@ static void describe(const struct sni_flow *flow, struct sn_flow_info *info)
         .owner = sn_system_actor_name(flow->hub->net->system, flow->owner),
         .is_local = flow->is_local,
         .is_accepted = flow->is_accepted,
+        .is_orphan = stream.is_orphan,
         .sent_bytes = stream.sent,
         .received_bytes = stream.received,
         .age_ms = (sn_worker_now(flow->hub->worker) - flow->since_ns) / SN_MS,

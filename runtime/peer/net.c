@@ -30,6 +30,8 @@ static const struct sn_metric_desc metric_table[] = {
                                 "streams of actors, either side opening"},
     [SNI_NET_STREAMS_FAILED] = {"net.streams_failed", SN_METRIC_COUNTER,
                                 "streams of actors that ended in an error"},
+    [SNI_NET_STREAMS_RESUMED] = {"net.streams_resumed", SN_METRIC_COUNTER,
+                                 "times that a stream went on after its connection was lost"},
     [SNI_NET_CONNS_ACCEPTED] = {"net.conns_accepted", SN_METRIC_COUNTER,
                                 "local connections accepted for actors"},
     [SNI_NET_CONNS_DIALED] = {"net.conns_dialed", SN_METRIC_COUNTER,

@@ -44,6 +44,8 @@ struct sn_net_config {
     uint32_t handshakes_per_address_max;
     uint32_t reconnect_min_ms;
     uint32_t reconnect_max_ms;
+    uint32_t
+        resume_ms; /* a stream whose connection was lost waits so long for the next; 0 = it ends */
     uint64_t memory_bytes; /* of stream windows */
 };
 
@@ -119,6 +121,7 @@ struct sn_flow_info {
     const char *owner; /* actor */
     uint8_t is_local;
     uint8_t is_accepted;
+    uint8_t is_orphan; /* waits for a new connection */
     uint64_t sent_bytes, received_bytes, age_ms;
     uint32_t retained_bytes;
 };

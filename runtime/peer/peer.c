@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One peer: its place in the tables, dialing with growing jittered delays, letters to and from it.
+ * One peer: its place in the tables, letters to and from it, channels that are not a session yet.
  *
- * Guarantees: at most one dial at a time; a peer that is dialed is dialed again after every loss, for ever, unless the
- * net drains; a letter that arrives is checked against the access rules before a mailbox sees it.
+ * Guarantees: a letter that arrives is checked against the access rules before a mailbox sees it.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "peer/query.h"
+#include "peer/peer_int.h"
 
 #define ACK_DELAY_NS (1 * SN_MS)
 #define RESEND_NS    (2000 * SN_MS)
 
 static void on_flush(struct sn_io *io, unsigned ready);
 static void on_delivery_timer(struct sn_timer *timer, struct sn_worker *worker);
-static void on_redial(struct sn_timer *timer, struct sn_worker *worker);
 
 /* --- Construction ------------------------------------------------------------------------------------- */
 
@@ -68,7 +66,8 @@ enum sn_err sni_peer_new(struct sn_net *net, const char *name, const struct sn_n
     sn_list_init(&peer->flows);
     sn_io_init(&peer->flusher, SN_IO_URGENT, on_flush);
     sn_timer_init(&peer->delivery_timer, on_delivery_timer);
-    sn_timer_init(&peer->redial_timer, on_redial);
+    sn_timer_init(&peer->redial_timer, sni_dial_timer);
+    sni_orphans_init(peer);
     sni_choice_init(peer);
     enum sn_err err = sn_text_copy(peer->name, sizeof peer->name, name, strlen(name));
     if (err == SN_OK) {
@@ -92,6 +91,7 @@ void sni_peer_free(struct sn_peer *peer)
     sni_peer_close(peer, 0);
     sn_timer_stop(peer->worker, &peer->delivery_timer);
     sn_timer_stop(peer->worker, &peer->redial_timer);
+    sn_timer_stop(peer->worker, &peer->orphan_timer);
     sn_timer_stop(peer->worker, &peer->challenge_timer);
     sn_io_close(&peer->flusher);
     sn_delivery_free(peer->delivery);
@@ -281,101 +281,6 @@ static enum sn_reason on_deliver(void *arg, const struct sn_incoming *incoming)
     return reason;
 }
 
-/* --- Dialing ------------------------------------------------------------------------------------------------ */
-
-static void dial_failed(struct sn_peer *peer, const char *reason)
-{
-    sni_net_metric(peer->hub, SNI_NET_DIAL_FAILURES);
-    if (!peer->was_told || strcmp(peer->reason, reason) != 0) {
-        sn_logger_write(sni_hub_logger(peer->hub), SN_WARN, "DIAL-FAILED", "net",
-                        "peer=%s detail=\"%s\"", peer->name, reason);
-    }
-    peer->was_told = 1;
-    if (peer->session == NULL) sni_peer_set_state(peer, SN_PEER_CONNECTING, reason);
-    sni_peer_redial(peer);
-}
-
-static void dial_addr(struct sn_peer *peer, const struct sn_netaddr *addr)
-{
-    const struct sn_net_config *net = &peer->net->config;
-    struct sn_channel_config config = {
-        .self = &net->self, .worker = peer->worker, .ops = &sni_candidate_ops, .user = peer};
-    struct sn_dial dial = {.addr = *addr,
-                           .expect_key = peer->link->has_key ? &peer->link->key : NULL,
-                           .expect_agent = peer->name,
-                           .timeout_ms = net->self.handshake_timeout_ms};
-    do {
-        sn_env_random(net->env, &config.session, sizeof config.session);
-    } while (config.session == 0);
-    enum sn_err err = sn_channel_dial(&config, peer->net->carrier, &dial, &peer->dialing);
-    if (err != SN_OK) dial_failed(peer, sn_err_text(err));
-}
-
-static void on_answer(void *arg, uint64_t id, const struct sni_answer *answer)
-{
-    struct sn_peer *peer = arg;
-    (void)id; /* a peer asks one at a time */
-    peer->is_resolving = 0;
-    if (peer->session != NULL || peer->is_closing || peer->dialing != NULL) return;
-    if (answer->err != SN_OK) {
-        dial_failed(peer, "the name of its address cannot be resolved");
-    } else {
-        dial_addr(peer, &answer->addrs[peer->attempts % answer->count]);
-    }
-}
-
-static void dial_name(struct sn_peer *peer, const struct sn_endpoint *endpoint)
-{
-    enum sn_err err = sni_query_start(peer->hub, endpoint, on_answer, peer, 0);
-    if (err == SN_OK) {
-        peer->is_resolving = 1;
-    } else {
-        dial_failed(peer, sn_err_text(err));
-    }
-}
-
-static void dial(struct sn_peer *peer)
-{
-    if (peer->session != NULL || peer->dialing != NULL || peer->is_resolving || peer->is_closing) {
-        return;
-    }
-    const struct sn_endpoint *endpoint =
-        &peer->link->addresses[peer->attempts % peer->link->address_count];
-    peer->attempts++;
-    if (peer->state == SN_PEER_DOWN) sni_peer_set_state(peer, SN_PEER_CONNECTING, peer->reason);
-    if (endpoint->is_literal) {
-        dial_addr(peer, &endpoint->addr);
-    } else {
-        dial_name(peer, endpoint);
-    }
-}
-
-static void on_redial(struct sn_timer *timer, struct sn_worker *worker)
-{
-    (void)worker; /* the peer's */
-    dial(SN_CONTAINER_OF(timer, struct sn_peer, redial_timer));
-}
-
-/* Half of the delay is fixed, half random, so that many agents do not come back at once. */
-void sni_peer_redial(struct sn_peer *peer)
-{
-    const struct sn_net_config *net = &peer->net->config;
-    if (peer->link == NULL || peer->is_closing || sn_timer_is_started(&peer->redial_timer)) return;
-    uint64_t delay_ms = net->reconnect_min_ms;
-    for (uint32_t i = 1; i < peer->attempts && delay_ms < net->reconnect_max_ms; i++) delay_ms *= 2;
-    if (delay_ms > net->reconnect_max_ms) delay_ms = net->reconnect_max_ms;
-    uint64_t delay_ns = delay_ms * SN_MS;
-    uint64_t random = 0;
-    sn_env_random(net->env, &random, sizeof random);
-    sn_timer_start(peer->worker, &peer->redial_timer,
-                   sn_worker_now(peer->worker) + delay_ns / 2 + random % (delay_ns / 2 + 1));
-}
-
-void sni_peer_start(struct sn_peer *peer)
-{
-    if (peer->link != NULL) dial(peer);
-}
-
 /* --- Channels that are not a session yet ----------------------------------------------------------------------- */
 
 static struct sn_channel **slot_of(struct sn_peer *peer, const struct sn_channel *channel)
@@ -403,12 +308,15 @@ static void release(struct sn_peer *peer, struct sn_channel *channel)
     struct sn_channel **slot = slot_of(peer, channel);
     sni_choice_forget(peer, channel);
     if (slot != NULL) *slot = NULL;
-    if (peer->dialing == channel) peer->dialing = NULL;
+    slot = sni_dial_slot(peer, channel);
+    if (slot != NULL) *slot = NULL;
 }
 
 static void on_proven(void *user, struct sn_channel *channel)
 {
-    sni_choice_proven(user, channel);
+    struct sn_peer *peer = user;
+    if (sni_dial_slot(peer, channel) != NULL) sni_dials_drop(peer, channel); /* it won the race */
+    sni_choice_proven(peer, channel);
 }
 
 static void on_up(void *user, struct sn_channel *channel)
@@ -424,11 +332,13 @@ static void on_up(void *user, struct sn_channel *channel)
         return;
     }
     sn_timer_stop(peer->worker, &peer->redial_timer);
+    sni_dials_drop(peer, NULL);
     peer->was_told = 0;
+    peer->is_suspect = 0;
     enum sn_err err = peer->session != NULL ? SN_ESTATE : sni_session_begin(peer, channel);
     if (err == SN_OK) return;
     sn_channel_free(channel);
-    dial_failed(peer, sn_err_text(err));
+    sni_dial_failed(peer, sn_err_text(err));
 }
 
 static void tell_failure(struct sn_peer *peer, const struct sn_lane_failure *failure,
@@ -438,13 +348,13 @@ static void tell_failure(struct sn_peer *peer, const struct sn_lane_failure *fai
     (void)snprintf(reason, sizeof reason, "%s%s%s", sn_err_name(failure->err),
                    failure->detail[0] == '\0' ? "" : ": ", failure->detail); /* cut is fine */
     if (failure->is_refusal) sni_net_refuse(peer->hub, failure);
-    if (was_dialing) dial_failed(peer, reason);
+    if (was_dialing) sni_dial_failed(peer, reason);
 }
 
 static void on_down(void *user, struct sn_channel *channel, const struct sn_lane_failure *failure)
 {
     struct sn_peer *peer = user;
-    int was_dialing = peer->dialing == channel;
+    int was_dialing = sni_dial_slot(peer, channel) != NULL;
     struct sni_session *session = peer->session;
     release(peer, channel);
     if (session != NULL && session->bulk_candidate == channel) {
@@ -469,11 +379,20 @@ static void on_input_done(void *user, struct sn_channel *channel)
     (void)channel; /* nothing is served yet */
 }
 
+static void on_silent(void *user, struct sn_channel *channel)
+{
+    (void)user;
+    (void)channel; /* it becomes a session at once, or goes */
+}
+
 const struct sn_channel_ops sni_candidate_ops = {.proven = on_proven,
                                                  .up = on_up,
                                                  .answered = on_answered,
+                                                 .silent = on_silent,
                                                  .down = on_down,
                                                  .input_done = on_input_done};
+
+/* --- End ----------------------------------------------------------------------------------------------------------- */
 
 void sni_peer_close(struct sn_peer *peer, int is_polite)
 {
@@ -488,11 +407,8 @@ void sni_peer_close(struct sn_peer *peer, int is_polite)
         }
         sn_channel_free(channel);
     }
-    if (peer->dialing != NULL) {
-        struct sn_channel *channel = peer->dialing;
-        release(peer, channel);
-        sn_channel_free(channel);
-    }
+    sni_dials_drop(peer, NULL);
+    sni_orphans_close(peer, SN_ECANCELLED);
     if (peer->session == NULL) return;
     if (is_polite) {
         sn_channel_goodbye(peer->session->control);

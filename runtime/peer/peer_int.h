@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internals of the net: net.c (registry, arrivals), peer.c (one peer: dialing, letters), session.c (one session),
+ * Internals of the net: net.c (registry, arrivals), peer.c (one peer: letters), dial.c, session.c (one session),
  * flow.c and conn.c (streams and connections of actors), tour.c (views), drain.c.
  *
  * Everything in struct sn_peer below the line "own worker" is touched by that worker only.
@@ -19,6 +19,7 @@
 #define SNI_PEER_MAGIC     SN_MAGIC('P', 'E', 'E', 'R')
 #define SNI_BULK_LANE      1u
 #define SNI_CANDIDATES_MAX 8u /* inbound handshakes of one member at once */
+#define SNI_DIALS_MAX      4u /* attempts at once, while it is urgent */
 #define SNI_LINK_SERVICE   "link"
 
 struct sn_peer;
@@ -33,6 +34,7 @@ enum sni_net_metric {
     SNI_NET_PARCELS_REFUSED,
     SNI_NET_STREAMS_OPENED,
     SNI_NET_STREAMS_FAILED,
+    SNI_NET_STREAMS_RESUMED,
     SNI_NET_CONNS_ACCEPTED,
     SNI_NET_CONNS_DIALED
 };
@@ -58,6 +60,7 @@ struct sni_session {
     struct sn_task doom_task; /* closes the session outside of the callback that found the cause */
     uint8_t is_doomed;
     uint8_t is_closing;
+    uint8_t is_final; /* the peer said goodbye: its streams will not come back */
     enum sn_err doom_err;
     uint64_t up_since_ns;
 };
@@ -104,18 +107,20 @@ struct sn_peer {
     struct sn_ledger outcomes; /* told so far, whatever boot or key of the peer; queued stays 0 */
     struct sn_io flusher;
     struct sn_timer delivery_timer;
-    uint8_t is_blocked[SN_CLASS_COUNT];    /* the link is full */
-    struct sn_buf pending[SN_CLASS_COUNT]; /* a parcel the link did not take */
-    struct sn_link_stats past_links;       /* of sessions that are over */
-    struct sn_channel *dialing;
+    uint8_t is_blocked[SN_CLASS_COUNT];                /* the link is full */
+    struct sn_buf pending[SN_CLASS_COUNT];             /* a parcel the link did not take */
+    struct sn_link_stats past_links;                   /* of sessions that are over */
+    struct sn_channel *dials[SNI_DIALS_MAX];           /* attempts under way */
     struct sn_channel *candidates[SNI_CANDIDATES_MAX]; /* inbound, not chosen yet */
-    struct sn_channel *chosen;     /* accepted, not up yet; may also be `dialing` or a candidate */
+    struct sn_channel *chosen;     /* accepted, not up yet; may also be in `dials` or a candidate */
     struct sn_channel *challenger; /* waits whether the present session answers */
     struct sn_timer challenge_timer;
     struct sni_session *session;
     struct sni_assoc *assoc;
     struct sn_timer redial_timer;
-    uint32_t attempts; /* since the last good session */
+    struct sn_timer orphan_timer; /* runs while streams wait for a new connection */
+    uint8_t is_suspect;           /* the session is silent: rivals are dialed */
+    uint32_t attempts;            /* since the last good session */
     uint8_t is_resolving;
     uint8_t was_told; /* the last dial failure was logged already */
     enum sn_peer_state state;
@@ -192,11 +197,31 @@ void sni_peer_arrive(struct sn_peer *peer, struct sn_lane *lane);
 void sni_peer_enqueue(struct sn_peer *peer, struct sn_letter *letter);
 void sni_peer_flush(struct sn_peer *peer); /* soon */
 void sni_peer_set_state(struct sn_peer *peer, enum sn_peer_state state, const char *reason);
-void sni_peer_redial(struct sn_peer *peer);
 enum sn_err sni_peer_identify(struct sn_peer *peer, const struct sn_channel *channel);
 /* No new session; ends the present one: politely, or at once. */
 void sni_peer_close(struct sn_peer *peer, int is_polite);
 extern const struct sn_channel_ops sni_candidate_ops;
+
+/* orphan.c: own worker. Streams without a connection: their time begins; they found one; it is over. */
+void sni_orphans_init(struct sn_peer *peer);
+void sni_orphans_wait(struct sn_peer *peer);
+void sni_orphans_resume(struct sn_peer *peer);
+void sni_orphans_close(struct sn_peer *peer, enum sn_err reason);
+
+/* dial.c: own worker. */
+void sni_dial_timer(struct sn_timer *timer, struct sn_worker *worker);
+/* Dials again after the delay that is due. */
+void sni_peer_redial(struct sn_peer *peer);
+/* Notes and logs why an attempt failed, and redials. */
+void sni_dial_failed(struct sn_peer *peer, const char *reason);
+/* Where the channel stands among the attempts (NULL: a free place); NULL when it is none. */
+struct sn_channel **sni_dial_slot(struct sn_peer *peer, const struct sn_channel *channel);
+void sni_dials_drop(struct sn_peer *peer, const struct sn_channel *except);
+/* A stream waits for the peer: do not sleep long. */
+void sni_peer_urge(struct sn_peer *peer);
+/* The session is silent; it has answered. */
+void sni_peer_suspect(struct sn_peer *peer);
+void sni_peer_trust(struct sn_peer *peer);
 
 /* choice.c: which of several channels becomes the session. */
 void sni_choice_proven(struct sn_peer *peer, struct sn_channel *channel);
@@ -222,6 +247,8 @@ extern const struct sn_channel_ops sni_session_ops;
 void sni_flow_opened(struct sn_peer *peer, struct sn_stream *stream, const char *service,
                      const uint8_t *meta, uint32_t meta_size);
 void sni_flows_session_up(struct sn_peer *peer);
+/* Ends what waits for a session. */
+void sni_flows_give_up(struct sn_peer *peer);
 void sni_flows_actor_failed(struct sni_hub *hub, struct sn_actor_ref actor);
 void sni_flows_visit(struct sni_hub *hub, void (*visit)(void *arg, const struct sn_flow_info *info),
                      void *arg);

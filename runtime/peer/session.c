@@ -3,8 +3,9 @@
  * One session with a peer: a control channel, a bulk channel, and the link whose sockets ride on the control lane.
  *
  * States:  begun --link open--> carrying --any part fails, or replaced--> closing --link closed--> freed
- * Guarantees: a session that lost a part is closed as a whole; its streams end at once, its link in its own order;
- * nothing that its end calls back into is freed before the end.
+ * Guarantees: a session that lost a part is closed as a whole; its streams become orphans, or end at once when the
+ * peer has left or this agent does; its link closes in its own order; nothing that its end calls back into is freed
+ * before the end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +71,7 @@ static enum sn_err assoc_for(struct sn_peer *peer, const struct sn_hello *hello)
     assoc->epoch = hello->epoch;
     memcpy(assoc->boot_public, hello->boot_public, sizeof assoc->boot_public);
     sn_mux_set_output_hook(assoc->mux, on_mux_output, peer);
+    sni_orphans_close(peer, SN_ERESET); /* their other ends are gone with the former boot */
     sni_assoc_unref(peer->assoc);
     peer->assoc = assoc;
     return SN_OK;
@@ -252,8 +254,12 @@ void sni_session_close(struct sni_session *session, enum sn_err err, const char 
         sn_buf_unref(&peer->pending[i]); /* delivery resends it */
         peer->is_blocked[i] = 0;
     }
-    sn_mux_lane_down(session->assoc->mux, SNI_BULK_LANE, 0, SN_ERESET);
-    sn_mux_lane_down(session->assoc->mux, 0, 0, SN_ERESET);
+    int resume = !session->is_final && !peer->is_closing &&
+                 atomic_load(&peer->net->is_draining) == 0 && peer->net->config.resume_ms > 0;
+    /* Control first, so that no stream moves there from the bulk lane. */
+    sn_mux_lane_down(session->assoc->mux, 0, resume, SN_ERESET);
+    sn_mux_lane_down(session->assoc->mux, SNI_BULK_LANE, resume, SN_ERESET);
+    sni_orphans_wait(peer);
     drop_channel(&session->bulk);
     forget_bulk_candidate(session);
     drop_channel(&session->control);
@@ -271,6 +277,7 @@ void sni_session_close(struct sni_session *session, enum sn_err err, const char 
     } else if (session->is_doomed != 1) { /* else its task is under way and frees it */
         free_session(session);
     }
+    peer->is_suspect = 0;
     sni_choice_incumbent_gone(peer);
     sni_peer_redial(peer);
 }
@@ -289,14 +296,27 @@ static void on_answered(void *user, struct sn_channel *channel, uint64_t rtt_ns)
 {
     struct sn_peer *peer = user;
     (void)rtt_ns; /* kept by the channel */
-    if (peer->session != NULL && channel == peer->session->control) sni_choice_answered(peer);
+    if (peer->session == NULL || channel != peer->session->control) return;
+    sni_peer_trust(peer);
+    sni_choice_answered(peer);
+}
+
+static void on_silent(void *user, struct sn_channel *channel)
+{
+    struct sn_peer *peer = user;
+    struct sni_session *session = peer->session;
+    if (session == NULL || channel != session->control) return;
+    if (session->bulk != NULL && !sn_channel_is_silent(session->bulk)) return; /* it lives */
+    sni_peer_suspect(peer);
 }
 
 static void on_channel_down(void *user, struct sn_channel *channel,
                             const struct sn_lane_failure *failure)
 {
     struct sn_peer *peer = user;
-    sni_session_close(session_of(peer, channel), failure->err, failure->detail);
+    struct sni_session *session = session_of(peer, channel);
+    session->is_final = failure->is_goodbye;
+    sni_session_close(session, failure->err, failure->detail);
 }
 
 static void on_input_done(void *user, struct sn_channel *channel)
@@ -309,8 +329,10 @@ static void on_input_done(void *user, struct sn_channel *channel)
     }
 }
 
-const struct sn_channel_ops sni_session_ops = {
-    .answered = on_answered, .down = on_channel_down, .input_done = on_input_done};
+const struct sn_channel_ops sni_session_ops = {.answered = on_answered,
+                                               .silent = on_silent,
+                                               .down = on_channel_down,
+                                               .input_done = on_input_done};
 
 /* --- Beginning --------------------------------------------------------------------------------------------------- */
 
@@ -395,6 +417,7 @@ void sni_session_bulk_up(struct sni_session *session, struct sn_channel *bulk)
     session->bulk = bulk;
     sn_channel_set_user(bulk, &sni_session_ops, session->peer);
     sn_channel_serve(bulk, session->assoc->mux);
+    sni_orphans_resume(session->peer);
     sni_flows_session_up(session->peer);
 }
 

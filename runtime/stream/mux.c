@@ -25,6 +25,8 @@
  *   well (a ring of SNI_FINALS remembers). Hence neither RESET nor the last ACK needs to be kept
  *   for resending. After the flag was seen, overlapping bytes are dropped and counted, whichever
  *   lane they come from; without it they break the protocol, as a gap always does.
+ *   While no lane is up, streams wait on SNI_LANE_NONE in the state in which they would start on a
+ *   fresh lane. What dies there owes the peer nothing: the peer will ask.
  *   RESET is not sent for a stream whose OPEN may be unknown to the peer on the new lane: the peer
  *   would take it for an id never opened. Its own flagged ACK will be answered.
  * Callbacks. A stream is held while its user is called, so that it may be freed from inside.
@@ -53,7 +55,7 @@ enum sn_err sn_mux_new(const struct sn_mux_config *config, struct sn_mux **out_m
     sn_list_init(&mux->streams);
     sn_list_init(&mux->delayed);
     sn_list_init(&mux->closing);
-    for (unsigned i = 0; i < SN_LANES_MAX; i++) {
+    for (unsigned i = 0; i <= SNI_LANE_NONE; i++) {
         sn_list_init(&mux->lanes[i].control);
         for (unsigned qos = 0; qos < SNI_CLASSES; qos++) sn_list_init(&mux->lanes[i].run[qos]);
     }
@@ -243,6 +245,7 @@ void sni_stream_hold(struct sn_stream *stream)
 
 void sni_stream_reap(struct sn_stream *stream)
 {
+    if (stream->is_freed && stream->lane == SNI_LANE_NONE) stream->pending = 0;
     if (stream->is_freed && stream->holds == 0 && stream->pending == 0) destroy(stream);
 }
 
@@ -273,15 +276,15 @@ void sn_mux_lane_up(struct sn_mux *mux, unsigned lane)
 }
 
 /* The lane with the fewest streams; lane 0 only when there is no other, so that bulk never stands
- * before control. SN_LANES_MAX when none is up. */
+ * before control. SNI_LANE_NONE when none is up. */
 static unsigned pick_lane(const struct sn_mux *mux)
 {
-    unsigned best = SN_LANES_MAX;
+    unsigned best = SNI_LANE_NONE;
     for (unsigned i = 1; i < SN_LANES_MAX; i++) {
         if (!mux->lanes[i].is_up) continue;
-        if (best == SN_LANES_MAX || mux->lanes[i].streams < mux->lanes[best].streams) best = i;
+        if (best == SNI_LANE_NONE || mux->lanes[i].streams < mux->lanes[best].streams) best = i;
     }
-    return best == SN_LANES_MAX && mux->lanes[0].is_up ? 0 : best;
+    return best == SNI_LANE_NONE && mux->lanes[0].is_up ? 0 : best;
 }
 
 /* The peer has everything below `acked` for certain; the rest may be lost. */
@@ -310,6 +313,15 @@ static void move(struct sn_stream *stream, unsigned lane)
     sni_stream_schedule(stream);
 }
 
+/* `closed` is called later, see tell_all_closed. */
+static void give_up(struct sn_stream *stream, enum sn_err reason)
+{
+    stream->pending = 0;
+    if (stream->is_complete) return; /* nothing is left to lose, and `closed` would be a lie */
+    sni_stream_kill(stream, reason, 0);
+    sn_list_push(&stream->mux->closing, &stream->closing);
+}
+
 static void leave_lane(struct sn_stream *stream, int resume, enum sn_err reason)
 {
     struct sn_mux *mux = stream->mux;
@@ -319,15 +331,21 @@ static void leave_lane(struct sn_stream *stream, int resume, enum sn_err reason)
         sni_stream_reap(stream);
         return;
     }
-    unsigned lane = pick_lane(mux);
-    if (resume && lane < SN_LANES_MAX && (stream->flags & SN_STREAM_SESSION) == 0) {
-        move(stream, lane);
+    if (resume && (stream->flags & SN_STREAM_SESSION) == 0) {
+        move(stream, pick_lane(mux));
         return;
     }
-    stream->pending = 0;
-    if (stream->is_complete) return; /* nothing is left to lose, and `closed` would be a lie */
-    sni_stream_kill(stream, reason, 0);
-    sn_list_push(&mux->closing, &stream->closing);
+    give_up(stream, reason);
+}
+
+/* Users are called only when every stream has its place, for they may open and free others. */
+static void tell_all_closed(struct sn_mux *mux)
+{
+    for (;;) {
+        struct sn_list *node = sn_list_pop(&mux->closing);
+        if (node == NULL) break;
+        sni_stream_tell_closed(SN_CONTAINER_OF(node, struct sn_stream, closing));
+    }
 }
 
 void sn_mux_lane_down(struct sn_mux *mux, unsigned lane, int resume, enum sn_err reason)
@@ -338,16 +356,45 @@ void sn_mux_lane_down(struct sn_mux *mux, unsigned lane, int resume, enum sn_err
     if (!mux->lanes[lane].is_up) return;
     mux->lanes[lane].is_up = 0;
     sni_replies_fini(&mux->lanes[lane].replies);
-    /* Users are called only when every stream has its place, for they may open and free others. */
     SN_LIST_EACH_SAFE (it, &mux->streams) {
         struct sn_stream *stream = SN_CONTAINER_OF(it, struct sn_stream, all);
         if (stream->lane == lane) leave_lane(stream, resume, reason);
     }
-    for (;;) {
-        struct sn_list *node = sn_list_pop(&mux->closing);
-        if (node == NULL) break;
-        sni_stream_tell_closed(SN_CONTAINER_OF(node, struct sn_stream, closing));
+    tell_all_closed(mux);
+}
+
+uint32_t sn_mux_orphans(const struct sn_mux *mux)
+{
+    return mux->lanes[SNI_LANE_NONE].streams;
+}
+
+uint32_t sn_mux_resume(struct sn_mux *mux)
+{
+    SN_ASSERT(mux->magic == SNI_MUX_MAGIC);
+    uint32_t resumed = 0;
+    SN_LIST_EACH (it, &mux->streams) {
+        struct sn_stream *stream = SN_CONTAINER_OF(it, struct sn_stream, all);
+        unsigned lane = pick_lane(mux);
+        if (stream->lane != SNI_LANE_NONE || stream->is_dead || lane == SNI_LANE_NONE) continue;
+        detach(stream);
+        move(stream, lane);
+        resumed++;
     }
+    mux->stats.resumed += resumed;
+    return resumed;
+}
+
+void sn_mux_orphans_close(struct sn_mux *mux, enum sn_err reason)
+{
+    SN_ASSERT(mux->magic == SNI_MUX_MAGIC);
+    SN_ASSERT(reason != SN_OK);
+    SN_LIST_EACH_SAFE (it, &mux->streams) {
+        struct sn_stream *stream = SN_CONTAINER_OF(it, struct sn_stream, all);
+        if (stream->lane != SNI_LANE_NONE || stream->is_dead) continue;
+        detach(stream);
+        give_up(stream, reason);
+    }
+    tell_all_closed(mux);
 }
 
 uint64_t sn_mux_tick(struct sn_mux *mux, uint64_t now_ns)

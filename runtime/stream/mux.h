@@ -17,7 +17,7 @@
  * counted, and small pieces copied together, so that a peer cannot make one byte hold a slab: what
  * is pinned for a direction stays below 2 * window_bytes + 3 * SN_SLAB_BYTES_MAX.
  * Thread-safe: no; one mux is used by one worker. Blocking: no. Callbacks are made from inside
- * sn_mux_input, sn_mux_input_data and sn_mux_lane_down only, may call any sn_stream_* function,
+ * sn_mux_input, sn_mux_input_data, sn_mux_lane_down and sn_mux_orphans_close only, may call any sn_stream_* function,
  * and may not free the mux. The output hook may come from any function; it only takes note.
  */
 #ifndef SN_STREAM_MUX_H
@@ -90,10 +90,17 @@ void sn_mux_free(struct sn_mux *mux);
 /* --- Lanes ------------------------------------------------------------------------------------ */
 
 void sn_mux_lane_up(struct sn_mux *mux, unsigned lane);
-/* The lane is gone. SESSION streams on it are closed with `reason`; others move to another lane
- * that is up and resend from the cumulative ack, or, when `resume` is 0 or none is up, are closed
- * with `reason`. Harmless for a lane that is not up. */
+/* The lane is gone. SESSION streams on it, and without `resume` all, are closed with `reason`;
+ * others move to another lane that is up and resend from the cumulative ack, or wait as orphans
+ * when none is. Harmless for a lane that is not up. */
 void sn_mux_lane_down(struct sn_mux *mux, unsigned lane, int resume, enum sn_err reason);
+/* Orphans can be written, read, ended, reset and freed as ever, within the same window. How long
+ * they may wait is the caller's affair. */
+uint32_t sn_mux_orphans(const struct sn_mux *mux);
+/* Moves the orphans to a lane that is up, if there is one; returns how many. */
+uint32_t sn_mux_resume(struct sn_mux *mux);
+/* Closes the orphans with `reason`. */
+void sn_mux_orphans_close(struct sn_mux *mux, enum sn_err reason);
 
 /* Next frame to be sent on the lane: answers and acks, then data, most urgent class first but none
  * starved (weights 16, 8, 4, 1), fair within a class. ENOENT when there is nothing; ENOMEM changes
@@ -168,6 +175,7 @@ struct sn_stream_info {
     uint8_t is_local;  /* opened here */
     uint8_t sent_end;  /* END sent */
     uint8_t got_end;   /* END received */
+    uint8_t is_orphan; /* waits for a lane */
     uint64_t sent;     /* bytes handed to lanes at least once */
     uint64_t acked;    /* bytes acknowledged by the peer */
     uint64_t received; /* bytes received in order */
@@ -181,6 +189,7 @@ struct sn_stream *sn_mux_next_stream(const struct sn_mux *mux, const struct sn_s
 
 struct sn_mux_stats {
     uint64_t opened, accepted, refused, reset, finished; /* streams, both directions */
+    uint64_t resumed; /* times that an orphan found a lane again */
     /* sent: without those sent again; received: without duplicates. */
     uint64_t sent_bytes, received_bytes, resent_bytes, duplicate_bytes;
     uint32_t open_now;

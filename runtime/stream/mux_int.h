@@ -24,6 +24,9 @@
  * lane. */
 #define SNI_FINALS 256u
 
+/* Where streams wait while no lane is up that could carry them: an entry of `lanes` that never is. */
+#define SNI_LANE_NONE SN_LANES_MAX
+
 /* Control frames a stream owes. */
 #define SNI_OPEN   1u
 #define SNI_ACCEPT 2u
@@ -63,7 +66,7 @@ struct sn_mux {
     uint32_t magic;
     uint32_t exempt; /* streams outside the budget; at most EXEMPT_MAX */
     struct sn_mux_config config;
-    struct sni_lane lanes[SN_LANES_MAX];
+    struct sni_lane lanes[SN_LANES_MAX + 1];
     struct sn_map table;    /* id -> stream */
     struct sn_list streams; /* all, in order of creation */
     struct sn_list delayed; /* streams whose ack may wait for the tick */

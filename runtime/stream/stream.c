@@ -210,6 +210,7 @@ void sn_stream_info(const struct sn_stream *stream, struct sn_stream_info *out_i
         .is_local = stream->is_local,
         .sent_end = stream->end_sent_once,
         .got_end = stream->got_end,
+        .is_orphan = stream->lane == SNI_LANE_NONE,
         .sent = stream->sent_max,
         .acked = stream->acked,
         .received = stream->received,

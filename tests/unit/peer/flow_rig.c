@@ -17,6 +17,7 @@ static const struct sn_metric_desc metric_table[] = {{"net.m0", SN_METRIC_COUNTE
                                                      {"net.m7", SN_METRIC_COUNTER, ""},
                                                      {"net.m8", SN_METRIC_COUNTER, ""},
                                                      {"net.m9", SN_METRIC_COUNTER, ""},
+                                                     {"net.m10", SN_METRIC_COUNTER, ""},
                                                      {NULL, 0, NULL}};
 
 void rig_nap(void)
@@ -61,6 +62,11 @@ static void actor_failed(void *arg, struct sn_actor_ref actor)
     struct sni_hub *hub = sni_net_hub(&rig->net, sn_system_actor_worker(rig->system, actor));
     sni_conns_actor_failed(hub, actor);
     sni_flows_actor_failed(hub, actor);
+}
+
+void sni_peer_urge(struct sn_peer *peer)
+{
+    (void)peer; /* the rig's sessions are made by hand */
 }
 
 /* --- Actors --------------------------------------------------------------------------------------------------- */

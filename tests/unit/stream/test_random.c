@@ -2,7 +2,7 @@
 /*
  * Seeded scenarios with an oracle: many streams in both directions, pieces of all sizes,
  * half-close in either order, resets, slow readers, frees from callbacks, DATA in fragments, lanes
- * lost in the middle of a frame with either end noticing first. Bytes must come out once, in order
+ * lost in the middle of a frame with either end noticing first, all lanes lost for a while. Bytes must come out once, in order
  * and complete, or as an error that the scenario caused. `test_stream_random SEED` replays one
  * seed.
  */
@@ -53,6 +53,10 @@ struct scene {
     int trouble_lane; /* -1 = none */
     unsigned trouble_first;
     uint32_t lane_losses;
+    /* Sometimes all lanes go: `dark` counts the steps of it, see step_dark. */
+    unsigned dark;
+    unsigned dark_first;
+    uint32_t blackouts, resumed;
 };
 
 static uint32_t below(struct scene *scene, uint32_t limit)
@@ -162,6 +166,8 @@ static const struct sn_mux_ops ops1 = {.opened = opened1};
 
 static int is_up(const struct scene *scene, unsigned side, unsigned lane)
 {
+    if (scene->dark == 1 && side == scene->dark_first) return 0;
+    if (scene->dark == 2) return 0;
     return (int)lane != scene->trouble_lane || side != scene->trouble_first;
 }
 
@@ -305,11 +311,45 @@ static void step_trouble(struct scene *scene)
     }
 }
 
+static void all_down(struct scene *scene, unsigned side)
+{
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        (void)joint_deliver(&scene->joint, 1 - side, lane, 1 + below(scene, 5000),
+                            below(scene, 3)); /* none: fine */
+        sn_mux_lane_down(scene->joint.mux[side], lane, 1, SN_EUNREACHABLE);
+    }
+}
+
+/* 0 -> 1: one end notices; -> 2: the other, too; -> 3: all lanes are up again and one end resumes; -> 0: both do. */
+static void step_dark(struct scene *scene)
+{
+    struct joint *joint = &scene->joint;
+    switch (scene->dark) {
+    case 0:
+        if (scene->trouble_lane >= 0) return;
+        scene->dark_first = below(scene, 2);
+        all_down(scene, scene->dark_first);
+        scene->blackouts++;
+        break;
+    case 1:
+        all_down(scene, 1 - scene->dark_first);
+        for (unsigned lane = 0; lane < LANES; lane++) joint_lose(joint, lane);
+        break;
+    case 2:
+        for (unsigned lane = 0; lane < LANES; lane++) joint_up(joint, lane);
+        scene->resumed += sn_mux_resume(joint->mux[scene->dark_first]);
+        break;
+    default: scene->resumed += sn_mux_resume(joint->mux[1 - scene->dark_first]); break;
+    }
+    scene->dark = (scene->dark + 1) % 4;
+}
+
 static void step(struct scene *scene, uint64_t now_ns)
 {
     uint32_t dice = below(scene, 100);
     if (dice < 4) step_open(scene);
-    if (dice == 5 && below(scene, 4) == 0) step_trouble(scene);
+    if (scene->dark > 0 ? dice > 94 : dice == 6 && below(scene, 6) == 0) step_dark(scene);
+    if (scene->dark == 0 && dice == 5 && below(scene, 4) == 0) step_trouble(scene);
     if (scene->trouble_lane >= 0 && dice > 90) step_trouble(scene);
     if (scene->pair_count > 0) {
         struct leg *leg = &scene->pairs[below(scene, scene->pair_count)].leg[below(scene, 2)];
@@ -331,6 +371,7 @@ static void step(struct scene *scene, uint64_t now_ns)
 /* Everybody ends and reads to the end; then everything must have come out. */
 static void finish(struct scene *scene)
 {
+    while (scene->dark > 0) step_dark(scene);
     if (scene->trouble_lane >= 0) {
         unsigned lane = (unsigned)scene->trouble_lane;
         sn_mux_lane_down(scene->joint.mux[1 - scene->trouble_first], lane, 1, SN_EUNREACHABLE);
@@ -393,6 +434,8 @@ static void run(uint64_t seed, struct sn_mux_stats *totals, uint32_t *lane_losse
         totals->reset += stats.reset;
     }
     *lane_losses += scene->lane_losses;
+    totals->resumed += scene->resumed;
+    totals->opened += scene->blackouts;
     for (uint32_t i = 0; i < scene->pair_count * 2; i++) {
         struct leg *leg = &scene->pairs[i / 2].leg[i % 2];
         if (leg->stream != NULL && below(scene, 2) == 0) forget(leg);
@@ -422,6 +465,7 @@ static void test_scenarios(void **state)
     assert_true(totals.sent_bytes > (UINT64_C(10) << 20));
     assert_true(totals.resent_bytes > 0 && totals.duplicate_bytes > 0);
     assert_true(totals.finished > 100 && totals.reset > 20 && lane_losses > 50);
+    assert_true(totals.resumed > 100 && totals.opened > 20); /* orphans, blackouts */
     print_message("sent %llu resent %llu duplicate %llu finished %llu reset %llu lanes lost %u\n",
                   (unsigned long long)totals.sent_bytes, (unsigned long long)totals.resent_bytes,
                   (unsigned long long)totals.duplicate_bytes, (unsigned long long)totals.finished,

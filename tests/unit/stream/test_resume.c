@@ -284,25 +284,135 @@ static void test_session_streams_close(void **state)
     fini(&scene);
 }
 
+static void lose_all(struct scene *scene)
+{
+    for (unsigned lane = 0; lane < 3; lane++) {
+        joint_down(&scene->joint, lane, 1, SN_EUNREACHABLE);
+    }
+}
+
+static void resume_all(struct scene *scene)
+{
+    joint_up(&scene->joint, 0);
+    joint_up(&scene->joint, 1);
+    (void)sn_mux_resume(scene->joint.mux[0]); /* the tests look at what follows */
+    (void)sn_mux_resume(scene->joint.mux[1]);
+    joint_settle(&scene->joint);
+}
+
 static void test_nowhere_to_go(void **state)
 {
     (void)state;
-    for (int resume = 0; resume < 2; resume++) {
+    for (int is_orphaned = 0; is_orphaned < 2; is_orphaned++) {
         struct scene scene;
         init(&scene, 0);
         joint_settle(&scene.joint);
-        if (resume) {
-            joint_down(&scene.joint, 0, 1, SN_EUNREACHABLE);
-            joint_down(&scene.joint, 2, 1, SN_EUNREACHABLE);
+        if (is_orphaned) {
+            lose_all(&scene);
+            assert_int_equal(scene.closed[0] + scene.closed[1], 0);
+            for (int i = 0; i < 2; i++) {
+                assert_int_equal(sn_mux_orphans(scene.joint.mux[i]), 1);
+                sn_mux_orphans_close(scene.joint.mux[i], SN_ETIMEDOUT);
+            }
+        } else {
+            joint_down(&scene.joint, 1, 0, SN_ETIMEDOUT);
         }
-        joint_down(&scene.joint, 1, resume, SN_ETIMEDOUT);
         assert_int_equal(scene.closed[0], 1);
         assert_int_equal(scene.closed[1], 1);
         assert_int_equal(scene.reason[0], SN_ETIMEDOUT);
-        joint_down(&scene.joint, 1, resume, SN_ETIMEDOUT); /* harmless */
+        joint_down(&scene.joint, 1, 1, SN_ETIMEDOUT); /* harmless */
+        sn_mux_orphans_close(scene.joint.mux[0], SN_ETIMEDOUT);
+        assert_int_equal(sn_mux_resume(scene.joint.mux[0]), 0);
         assert_int_equal(scene.closed[0], 1);
         fini(&scene);
     }
+}
+
+/* All lanes are gone for a while: what was written before and meanwhile arrives, within the window. */
+static void test_orphans_resume(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct sn_stream_info info;
+    init(&scene, 0);
+    write_bytes(scene.stream[0], 0, 40000);
+    joint_settle(&scene.joint);
+    write_bytes(scene.stream[0], 40000, 10000);
+    while (joint_send(&scene.joint, 0, 1)) continue; /* lost */
+    lose_all(&scene);
+    sn_stream_info(scene.stream[0], &info);
+    assert_true(info.is_orphan);
+    write_bytes(scene.stream[0], 50000, 10000);
+    uint64_t wrote = 60000;
+    while (sn_stream_writable_bytes(scene.stream[0]) > 0) {
+        write_bytes(scene.stream[0], wrote, 10000);
+        wrote += 10000;
+    }
+    assert_true(wrote - 40000 <= WINDOW + 10000);
+    assert_false(sn_mux_has_output(scene.joint.mux[0], 1));
+    assert_int_equal(sn_mux_resume(scene.joint.mux[0]), 0); /* no lane yet */
+    resume_all(&scene);
+    sn_stream_info(scene.stream[0], &info);
+    assert_int_equal(info.lane, 1);
+    assert_false(info.is_orphan);
+    enum sn_err last;
+    uint64_t got = read_bytes(scene.stream[1], &last);
+    joint_settle(&scene.joint);
+    sn_stream_info(scene.stream[1], &info);
+    assert_int_equal(info.received, wrote);
+    assert_true(got > 40000);
+    exchange_ends(&scene);
+    fini(&scene);
+}
+
+/* What ends while there is no lane: the other end hears of it when it asks, and nothing lingers. */
+static void test_orphans_end(void **state)
+{
+    (void)state;
+    enum { ENDS, RESETS, FREES, OPENS, CASES };
+    for (unsigned what = 0; what < CASES; what++) {
+        struct scene scene;
+        struct sn_mux_stats stats;
+        init(&scene, 0);
+        if (what != OPENS) joint_settle(&scene.joint);
+        lose_all(&scene);
+        assert_int_equal(sn_mux_orphans(scene.joint.mux[0]), 1);
+        if (what == ENDS) sn_stream_end(scene.stream[0]);
+        if (what == RESETS) sn_stream_reset(scene.stream[0], SN_EDENIED);
+        if (what == FREES) {
+            sn_stream_free(scene.stream[0]);
+            sn_mux_stats(scene.joint.mux[0], &stats);
+            assert_int_equal(stats.open_now, 0);
+        }
+        resume_all(&scene);
+        assert_int_equal(scene.opened, 1);
+        assert_int_equal(scene.closed[1], what == RESETS || what == FREES);
+        if (what == ENDS || what == OPENS) exchange_ends(&scene);
+        fini(&scene);
+    }
+}
+
+/* The last ack was lost with all lanes and its sender has forgotten the stream meanwhile. */
+static void test_orphan_last_ack(void **state)
+{
+    (void)state;
+    struct scene scene;
+    init(&scene, 0);
+    joint_settle(&scene.joint);
+    sn_stream_end(scene.stream[1]);
+    joint_settle(&scene.joint);
+    sn_stream_end(scene.stream[0]);
+    assert_true(joint_send(&scene.joint, 0, 1));
+    assert_true(joint_deliver(&scene.joint, 0, 1, 1, 1));
+    lose_all(&scene); /* side 1 is done and owes the ack */
+    sn_stream_free(scene.stream[1]);
+    struct sn_mux_stats stats;
+    sn_mux_stats(scene.joint.mux[1], &stats);
+    assert_int_equal(stats.open_now, 0);
+    resume_all(&scene);
+    assert_int_equal(scene.finished[0], 1);
+    assert_int_equal(scene.closed[0], 0);
+    fini(&scene);
 }
 
 /* All arrived but END, or END and its ack are under way when the lane goes. */
@@ -498,6 +608,9 @@ int main(void)
         cmocka_unit_test(test_complete_streams_are_not_closed),
         cmocka_unit_test(test_session_streams_close),
         cmocka_unit_test(test_nowhere_to_go),
+        cmocka_unit_test(test_orphans_resume),
+        cmocka_unit_test(test_orphans_end),
+        cmocka_unit_test(test_orphan_last_ack),
         cmocka_unit_test(test_only_one_side_resumes),
         cmocka_unit_test(test_many_losses),
     };
