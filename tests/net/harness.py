@@ -61,17 +61,26 @@ def note(*words):
 # --- Ports, sockets ---------------------------------------------------------------------------------------
 
 
+_reserved = []  # sockets that hold ports for this process; see free_port
+
+
 def free_port():
-    """A free port outside of the range that the system uses for outgoing connections."""
+    """A free port outside of the range that the system uses for outgoing connections. It is reserved among the
+    tests that run at the same time, by a name in the abstract namespace, until this process ends."""
     for _ in range(1000):
         port = random.randrange(10000, 32000)
-        with socket.socket() as sock:
-            try:
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind("\0sennit-test-port-%d" % port)
+            with socket.socket() as sock:
                 sock.bind(("127.0.0.1", port))
-                return port
-            except OSError as error:
-                if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                    raise
+        except OSError as error:
+            claim.close()
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            continue
+        _reserved.append(claim)
+        return port
     raise Failure("no free port")
 
 

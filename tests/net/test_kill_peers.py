@@ -70,7 +70,7 @@ def fleet(lab, server):
     text += "".join("  %s: {at: lot/%s, listen: \"127.0.0.1:%d\", target: echo}\n" % (name, name, port)
                     for name, port in ports.items())
     # Ten at once come from one address here.
-    text += "settings:\n  accept: {per_address: 64}\n  reconnect: {min_ms: 20, max_ms: 200}\n  workers: 2\n"
+    text += "settings:\n  accept: {per_address: 64}\n  reconnect: {min_ms: 20, max_ms: 200}\n  workers: 2\n  resume_ms: 2000\n"
     lab.fleet(text)
     return {name: lab.agent("lot/" + name) for name in ports}, names, ports
 
@@ -90,6 +90,7 @@ def come_and_go(lab, hub, peer, forward):
     peer.kill()
     load.close()
     wait_until(lambda: hub.view("status")["peers_up"] == 0, 10, "it is gone")
+    wait_until(lambda: hub.view("status")["streams_open"] == 0, 10, "its streams are given up")
 
 
 def test_killed_in_batches(lab):

@@ -15,15 +15,15 @@ function(sn_add_module name)
 endfunction()
 
 # sn_test_properties(NAME LABEL [TIMEOUT]): what every test has in common; scripts that are added with
-# add_test() use it too. Tests that watch clocks, processes or load (labels net, soak, slow) never run
-# beside another one. Exit status 77 = skipped.
+# add_test() use it too. Tests that measure load (labels soak, slow) never run beside another one; net tests
+# wait for events, so they may. Exit status 77 = skipped.
 function(sn_test_properties name label)
   set(timeout 60)
   if(ARGC GREATER 2)
     set(timeout ${ARGV2})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77)
-  if(label MATCHES "^(net|soak|slow)$")
+  if(label MATCHES "^(soak|slow)$")
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
   if(SN_SANITIZE)
