@@ -19,6 +19,8 @@ import threading
 import time
 import traceback
 
+import faultproxy
+
 SKIPPED = 77
 TAIL_LINES = 40
 POLL_S = 0.02
@@ -382,9 +384,10 @@ class Agent:
 
 
 class Lab:
-    def __init__(self, sennit, forge):
+    def __init__(self, sennit, forge, fault):
         self.sennit = sennit
         self.forge_program = forge
+        self.fault_program = fault
         with open(sennit, "rb") as file:
             self.is_sanitized = b"__asan_init" in file.read()
         # Not TMPDIR: paths of UNIX sockets must not depend on where somebody runs the tests.
@@ -469,6 +472,14 @@ class Lab:
         edge.wait_up(hub.name)
         return hub, edge
 
+    def fault_proxy(self, to, **more):
+        """A proxy to TCP address `to` that injects faults; see tools/faultproxy --help."""
+        if self.fault_program is None:
+            raise Skip("started without --faultproxy")
+        proxy = faultproxy.FaultProxy(self.fault_program, to, **more).start()
+        self.closers.append(proxy.kill)
+        return proxy
+
     def busy(self, count):
         """Processes that use all the time they get."""
         return [self.spawn([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
@@ -497,8 +508,8 @@ class Lab:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _run_one(function, sennit, forge):
-    lab = Lab(sennit, forge)
+def _run_one(function, sennit, programs):
+    lab = Lab(sennit, programs.get("--forge"), programs.get("--faultproxy"))
     begin = time.monotonic()
     status = "ok"
     try:
@@ -518,7 +529,7 @@ def _run_one(function, sennit, forge):
 
 
 def main(tests):
-    """usage: test_NAME.py SENNIT [--forge PROGRAM] [TEST...]"""
+    """usage: test_NAME.py SENNIT [--forge PROGRAM] [--faultproxy PROGRAM] [TEST...]"""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < 4096:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
@@ -527,12 +538,12 @@ def main(tests):
         print("there is no program", sennit)
         sys.exit(1)
     wanted = sys.argv[2:]
-    forge = None
-    if wanted[:1] == ["--forge"]:
-        forge, wanted = os.path.abspath(wanted[1]), wanted[2:]
+    programs = {}
+    while wanted[:1] in (["--forge"], ["--faultproxy"]) and len(wanted) > 1:
+        programs[wanted[0]], wanted = os.path.abspath(wanted[1]), wanted[2:]
     # A test that is stopped from outside still ends its processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    results = [_run_one(test, sennit, forge) for test in tests if not wanted or test.__name__ in wanted]
+    results = [_run_one(test, sennit, programs) for test in tests if not wanted or test.__name__ in wanted]
     if any(result == "FAILED" for result in results):
         sys.exit(1)
     if results and all(result.startswith("skipped") for result in results):
