@@ -27,29 +27,41 @@ static void complain(struct sn_env *env, const char *format, ...) SN_PRINTF(2, 3
 
 static void complain(struct sn_env *env, const char *format, ...)
 {
+    static const char prefix[] = "sennit agent: ";
     char data[1024];
-    struct sn_text text;
+    size_t used = sizeof prefix - 1;
     va_list args;
-    sn_text_init(&text, data, sizeof data - 1);
+    memcpy(data, prefix, sizeof prefix);
     va_start(args, format);
-    int size = vsnprintf(data, sizeof data - 1, format, args);
+    int size = vsnprintf(data + used, sizeof data - used, format, args);
     va_end(args);
-    size_t used = size < 0 ? 0 : (size_t)size < sizeof data - 2 ? (size_t)size : sizeof data - 2;
+    if (size > 0) used += (size_t)size;
+    if (used > sizeof data - 2) used = sizeof data - 2; /* cut */
     data[used] = '\n';
     sn_env_print(env, 1, data, used + 1);
 }
 
+static int out_of_memory(struct sn_env *env)
+{
+    complain(env, "%s", sn_err_text(SN_ENOMEM));
+    return SN_EXIT_FAILED;
+}
+
+/* As `sennit check` prints them: editors find the place. */
 static void print_findings(struct sn_env *env, struct sn_findings *findings)
 {
     char line[1024];
     sn_findings_sort(findings);
     for (uint32_t i = 0; i < findings->count; i++) {
-        sn_finding_format(findings->items[i], line, sizeof line);
-        complain(env, "%s", line);
+        sn_finding_format(findings->items[i], line, sizeof line - 1);
+        size_t size = strlen(line);
+        line[size] = '\n';
+        sn_env_print(env, 1, line, size + 1);
     }
     if (findings->total > findings->count) {
         complain(env, "... and %u more", findings->total - findings->count);
     }
+    if (findings->no_memory) (void)out_of_memory(env); /* the caller knows the status */
 }
 
 /* --- Configuration -------------------------------------------------------------------------------------- */
@@ -59,10 +71,10 @@ static int load_file(struct sn_agent *agent, const char *path)
     struct sn_findings findings;
     char *text = NULL;
     size_t size = 0;
-    int status = 2;
+    int status = SN_EXIT_USAGE;
     enum sn_err err = sn_env_file_read(agent->env, path, SN_CONFIG_BYTES_MAX, &text, &size);
     if (err != SN_OK) {
-        complain(agent->env, "%s: %s", path, sn_err_text(err));
+        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
         return 2;
     }
     sn_findings_init(&findings);
@@ -75,9 +87,13 @@ static int load_file(struct sn_agent *agent, const char *path)
         if (agent->run_folder != NULL) {
             agent->control_path = sn_path_in(agent->run_folder, "control.sock");
         }
-        status = agent->data_folder != NULL && agent->control_path != NULL ? 0 : 1;
+        int is_made = agent->data_folder != NULL && agent->control_path != NULL;
+        status = is_made ? SN_EXIT_OK : out_of_memory(agent->env);
     } else {
         print_findings(agent->env, &findings);
+        if (err == SN_ENOMEM) {
+            status = findings.no_memory ? SN_EXIT_FAILED : out_of_memory(agent->env);
+        }
     }
     sn_findings_fini(&findings);
     sn_free(text, size + 1);
@@ -90,6 +106,9 @@ static int load_plugins(struct sn_agent *agent)
     sn_findings_init(&findings);
     enum sn_err err = sn_plugins_load(agent->env, agent->file, &findings, &agent->plugins);
     if (err != SN_OK) print_findings(agent->env, &findings);
+    if (err != SN_OK && findings.total == 0 && !findings.no_memory) {
+        complain(agent->env, "plugins: %s", sn_err_text(err));
+    }
     sn_findings_fini(&findings);
     return err == SN_OK ? 0 : err == SN_EINVAL ? 2 : 1;
 }
@@ -105,7 +124,7 @@ static int remove_socket(void *arg, const char *name)
     char *path = sn_path_in(agent->run_folder, name);
     if (path == NULL) return 1;
     enum sn_err err = sn_env_file_remove(agent->env, path);
-    if (err != SN_OK) complain(agent->env, "%s: %s", path, sn_err_text(err));
+    if (err != SN_OK) complain(agent->env, "%s: %s", path, sn_file_err_text(err));
     sn_strfree(path);
     return 0;
 }
@@ -118,7 +137,9 @@ static int take_folders(struct sn_agent *agent)
     for (unsigned i = 0; i < SN_ARRAY_COUNT(folders); i++) {
         enum sn_err err = sn_env_folder_make(agent->env, folders[i], 0700);
         if (err == SN_OK) continue;
-        complain(agent->env, "%s: %s", folders[i], sn_err_text(err));
+        complain(agent->env, "%s: %s", folders[i],
+                 err == SN_EEXIST || err == SN_ENOENT ? "a file stands where a folder should be"
+                                                      : sn_file_err_text(err));
         return 1;
     }
     struct sn_file_info info;
@@ -129,31 +150,31 @@ static int take_folders(struct sn_agent *agent)
         return 2;
     }
     char *path = sn_path_in(agent->data_folder, "lock");
-    if (path == NULL) return 1;
+    if (path == NULL) return out_of_memory(agent->env);
     err = sn_env_file_lock(agent->env, path, &agent->lock);
     if (err == SN_EINUSE) {
         complain(agent->env,
                  "another agent is running on %s; stop it first, or give this one its own `data:`",
                  agent->data_folder);
     } else if (err != SN_OK) {
-        complain(agent->env, "%s: %s", path, sn_err_text(err));
+        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
     }
     sn_strfree(path);
     if (err != SN_OK) return 1;
     agent->has_lock = 1;
     err = sn_env_folder_list(agent->env, agent->run_folder, remove_socket, agent);
     if (err == SN_OK) return 0;
-    complain(agent->env, "%s: %s", agent->run_folder, sn_err_text(err));
+    complain(agent->env, "%s: %s", agent->run_folder, sn_file_err_text(err));
     return 1;
 }
 
 static int load_identity(struct sn_agent *agent)
 {
-    char text[512] = "";
-    enum sn_err err = sn_identity_load(agent->env, agent->file, agent->folder, &agent->identity,
-                                       text, sizeof text);
-    if (text[0] != '\0') complain(agent->env, "%s", text);
-    if (err != SN_OK) return 2;
+    struct sn_identity_fault fault;
+    enum sn_err err =
+        sn_identity_load(agent->env, agent->file, agent->folder, &agent->identity, &fault);
+    if (fault.text[0] != '\0') complain(agent->env, "%s", fault.text);
+    if (err != SN_OK) return err == SN_ENOMEM ? SN_EXIT_FAILED : SN_EXIT_USAGE;
     agent->trust = (struct sn_trust){.mesh = agent->file->mesh,
                                      .authorities = agent->identity.authorities,
                                      .authority_count = agent->identity.authority_count,
@@ -162,22 +183,34 @@ static int load_identity(struct sn_agent *agent)
     return 0;
 }
 
-static int load_access(struct sn_agent *agent)
+enum sn_err sn_agent_access(const struct sn_agent_file *file, struct sn_access **out_access)
 {
-    enum sn_err err = sn_access_new(&agent->access);
-    for (uint32_t i = 0; i < agent->file->access_count && err == SN_OK; i++) {
-        const struct sn_agent_access *rule = &agent->file->access[i];
+    struct sn_access *access = NULL;
+    enum sn_err err = sn_access_new(&access);
+    for (uint32_t i = 0; i < file->access_count && err == SN_OK; i++) {
+        const struct sn_agent_access *rule = &file->access[i];
         for (uint32_t j = 0; j < sn_config_count(rule->types); j++) {
             for (uint32_t k = 0; k < sn_config_count(rule->from) && err == SN_OK; k++) {
-                err = sn_access_allow(agent->access, rule->actor,
+                err = sn_access_allow(access, rule->actor,
                                       sn_config_text(sn_config_at(rule->types, j), ""),
                                       sn_config_text(sn_config_at(rule->from, k), ""));
             }
         }
     }
-    if (err == SN_OK) return 0;
+    if (err == SN_OK) {
+        *out_access = access;
+    } else {
+        sn_access_free(access);
+    }
+    return err;
+}
+
+static int load_access(struct sn_agent *agent)
+{
+    enum sn_err err = sn_agent_access(agent->file, &agent->access);
+    if (err == SN_OK) return SN_EXIT_OK;
     complain(agent->env, "access rules: %s", sn_err_text(err));
-    return 2;
+    return err == SN_ENOMEM ? SN_EXIT_FAILED : SN_EXIT_USAGE;
 }
 
 static enum sn_err load_link(const struct sn_agent_link *from, struct sn_net_link *link)
@@ -200,7 +233,7 @@ static int load_links(struct sn_agent *agent)
     uint32_t count = agent->file->link_count;
     if (count == 0) return 0;
     agent->links = sn_alloc(count * sizeof *agent->links);
-    if (agent->links == NULL) return 1;
+    if (agent->links == NULL) return out_of_memory(agent->env);
     for (uint32_t i = 0; i < count; i++) {
         enum sn_err err = load_link(&agent->file->links[i], &agent->links[i]);
         if (err == SN_OK) continue;
@@ -309,7 +342,11 @@ static enum sn_err listen_one(struct sn_agent *agent, const char *url)
         complain(agent->env,
                  "listen %s: the port is taken by another program (ss -ltnp shows which)", url);
     } else if (err != SN_OK) {
-        complain(agent->env, "listen %s: %s", url, sn_err_text(err));
+        complain(agent->env, "listen %s: %s", url,
+                 err == SN_ENOENT         ? "there is no such host"
+                 : err == SN_EPERM        ? "permission denied"
+                 : err == SN_EUNREACHABLE ? "not an address of this machine"
+                                          : sn_err_text(err));
     } else if (agent->bound_count < SN_ARRAY_COUNT(agent->bound)) {
         sn_netaddr_format(&bound, agent->bound[agent->bound_count++]);
     }
@@ -325,7 +362,7 @@ static enum sn_err open_doors(struct sn_agent *agent)
     if (err != SN_OK) return err;
     err = sn_env_listen_unix(agent->env, agent->control_path, 0600, &agent->control_sock);
     if (err != SN_OK) {
-        complain(agent->env, "%s: %s", agent->control_path, sn_err_text(err));
+        complain(agent->env, "%s: %s", agent->control_path, sn_file_err_text(err));
     }
     return err;
 }
@@ -386,7 +423,7 @@ static void remove_control_socket(struct sn_agent *agent)
     if (!agent->has_lock || agent->control_path == NULL) return;
     enum sn_err err = sn_env_file_remove(agent->env, agent->control_path);
     if (err != SN_OK && err != SN_ENOENT) {
-        complain(agent->env, "%s: %s", agent->control_path, sn_err_text(err));
+        complain(agent->env, "%s: %s", agent->control_path, sn_file_err_text(err));
     }
 }
 
@@ -412,7 +449,7 @@ static void free_agent(struct sn_agent *agent)
 
 static int boot(struct sn_agent *agent, const char *path)
 {
-    char text[512];
+    char text[SN_IDENTITY_TEXT_MAX] = "";
     int status = load_file(agent, path);
     if (status == 0) status = load_plugins(agent);
     if (status == 0) status = load_identity(agent);
@@ -423,7 +460,7 @@ static int boot(struct sn_agent *agent, const char *path)
     enum sn_err err = sn_identity_next_epoch(agent->env, agent->data_folder, &agent->identity.epoch,
                                              text, sizeof text);
     if (err != SN_OK) {
-        complain(agent->env, "%s", text);
+        complain(agent->env, "%s", text[0] != '\0' ? text : sn_err_text(err));
         return 1;
     }
     err = make_system(agent);
@@ -452,7 +489,7 @@ static int start(struct sn_agent *agent)
 int sn_agent_run(struct sn_env *env, const char *path)
 {
     struct sn_agent *agent = sn_alloc(sizeof *agent);
-    if (agent == NULL) return 1;
+    if (agent == NULL) return out_of_memory(env);
     agent->env = env;
     agent->control_sock = SN_SOCK_NONE;
     agent->started_ns = sn_env_now_ns(env);

@@ -42,6 +42,10 @@ struct sn_agent {
 /* Runs the agent of the file until it is told to end. Returns the exit status: 0, 1 (failed), 2 (configuration). */
 int sn_agent_run(struct sn_env *env, const char *path);
 
+/* The access rules of the file. Errors: EFULL (more of them than are allowed), ENOMEM. */
+SN_MUST_CHECK enum sn_err sn_agent_access(const struct sn_agent_file *file,
+                                          struct sn_access **out_access);
+
 /* The agent that an actor of this binary runs in. */
 struct sn_agent *sn_agent_of(struct sn_ctx *ctx);
 

@@ -191,10 +191,7 @@ int sn_cli_read(struct sn_cli *cli, const char *path, char **out_data, size_t *o
 {
     enum sn_err err = sn_env_file_read(cli->env, path, SN_CONFIG_BYTES_MAX, out_data, out_size);
     if (err == SN_OK) return 1;
-    const char *text = err == SN_ENOENT   ? "there is no such file"
-                       : err == SN_EINVAL ? "not a regular file"
-                                          : sn_err_text(err);
-    sn_cli_error(cli, "%.500s: %s", path, text);
+    sn_cli_error(cli, "%.500s: %s", path, sn_file_err_text(err));
     return 0;
 }
 
@@ -278,4 +275,47 @@ int sn_cli_call(struct sn_cli *cli, struct sn_control_client *client,
 {
     enum sn_err err = sn_control_call(client, request, out_reply);
     return sn_cli_report(cli, err, out_reply);
+}
+
+/* --- Questions to actors ---------------------------------------------------------------------- */
+
+enum sn_err sn_cli_make_ask(struct sn_control_request *request, const char *to, size_t to_size,
+                            const char *type)
+{
+    *request = (struct sn_control_request){.verb = "ask", .timeout_ms = SN_CONTROL_ASK_TIMEOUT_MS};
+    enum sn_err err = sn_text_copy(request->to, sizeof request->to, to, to_size);
+    if (err == SN_OK) {
+        err = sn_text_copy(request->type, sizeof request->type, type, strlen(type));
+    }
+    return err;
+}
+
+/* The answer in the body of an `ask`; the payload is borrowed from it. */
+enum sn_err sn_cli_read_answer(const struct sn_control_reply *reply, const uint8_t **out_payload,
+                               size_t *out_size, uint64_t *out_us)
+{
+    struct sn_cursor cursor;
+    const uint8_t *payload = NULL;
+    size_t payload_size = 0;
+    uint64_t us = 0;
+    sn_cursor_init(&cursor, reply->body, reply->body_size);
+    uint32_t count = sn_cursor_map(&cursor);
+    for (uint32_t i = 0; i < count && cursor.err == SN_OK; i++) {
+        size_t size = 0;
+        const char *key = sn_cursor_text(&cursor, SN_LABEL_BYTES_MAX, &size);
+        if (size == 2 && memcmp(key, "us", 2) == 0) {
+            us = sn_cursor_uint(&cursor, UINT64_MAX);
+        } else if (size == 7 && memcmp(key, "payload", 7) == 0) {
+            payload = sn_cursor_bin(&cursor, SN_CONTROL_REPLY_BYTES_MAX, &payload_size);
+        } else {
+            sn_cursor_skip(&cursor);
+        }
+    }
+    enum sn_err err = sn_cursor_finish(&cursor);
+    if (err == SN_OK && payload == NULL) err = SN_EPROTO;
+    if (err != SN_OK) return err;
+    *out_payload = payload;
+    *out_size = payload_size;
+    *out_us = us;
+    return SN_OK;
 }

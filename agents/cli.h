@@ -10,6 +10,8 @@
 #include "config/finding.h"
 #include "env/env.h"
 
+struct sn_fleet;
+
 enum sn_exit { SN_EXIT_OK = 0, SN_EXIT_FAILED = 1, SN_EXIT_USAGE = 2, SN_EXIT_UNREACHABLE = 3 };
 
 /* Inside the program only: done (0), but workers still run and hold memory; leave at once. */
@@ -35,6 +37,7 @@ struct sn_command {
     const char *help;  /* one line */
     const char *more;  /* further lines for --help, or NULL */
     int (*run)(struct sn_cli *cli);
+    int keeps_signals; /* hears of SIGTERM by itself, or must not end between two files */
 };
 
 /* Parses options in any place among the arguments; up to `capacity` others go to out_words. Returns
@@ -51,6 +54,11 @@ void sn_cli_print(struct sn_cli *cli, const char *format, ...) SN_PRINTF(2, 3);
 int sn_cli_usage(struct sn_cli *cli);
 void sn_cli_findings(struct sn_cli *cli, struct sn_findings *findings);
 
+/* Checks the configuration of the fleet's plugins; warns about those that are not installed here.
+ * Errors: EINVAL (findings were added), ENOMEM. */
+SN_MUST_CHECK enum sn_err sn_cli_check_plugins(struct sn_cli *cli, const struct sn_fleet *fleet,
+                                               struct sn_findings *findings);
+
 /* Reads a configuration file whole; freed with sn_free(data, size + 1). 0 after a message. */
 int sn_cli_read(struct sn_cli *cli, const char *path, char **out_data, size_t *out_size);
 /* Connects to the agent of the file (NULL: agent.yaml). Returns an exit status, after a message
@@ -63,8 +71,19 @@ int sn_cli_call(struct sn_cli *cli, struct sn_control_client *client,
 /* Says what went wrong with a call that was made without sn_cli_call, if anything did. Returns an
  * exit status. */
 int sn_cli_report(struct sn_cli *cli, enum sn_err err, const struct sn_control_reply *reply);
+/* A question to an actor, without its payload. Errors: ETOOBIG (an address or type that is too long). */
+SN_MUST_CHECK enum sn_err sn_cli_make_ask(struct sn_control_request *request, const char *to,
+                                          size_t to_size, const char *type);
+/* The answer in the body of an `ask`; the payload is borrowed from it. Errors: EPROTO. */
+SN_MUST_CHECK enum sn_err sn_cli_read_answer(const struct sn_control_reply *reply,
+                                             const uint8_t **out_payload, size_t *out_size,
+                                             uint64_t *out_us);
 /* Prints a msgpack body as one JSON document, or for people. Returns an exit status. */
 int sn_cli_print_body(struct sn_cli *cli, const uint8_t *body, size_t size, int as_json);
+
+/* Prints the body of the view `ledger` for people, in lines that fit a terminal. Returns an exit
+ * status. */
+int sn_cli_print_ledger(struct sn_cli *cli, const uint8_t *body, size_t size);
 
 int sn_cmd_init(struct sn_cli *cli);
 int sn_cmd_keygen(struct sn_cli *cli);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* init, keygen, check. Guarantees: no file that exists is ever changed; a private key is 0600 from
+/* init, keygen. Guarantees: no file that exists is ever changed; a private key is 0600 from
  * its first byte. */
 #include <stdio.h>
 #include <string.h>
@@ -7,13 +7,9 @@
 #include "agents/cli.h"
 #include "agents/cli_key.h"
 #include "agents/identity.h"
-#include "agents/plugins.h"
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/text.h"
-#include "config/fleet.h"
 #include "config/starter.h"
-#include "config/tree.h"
 #include "crypto/key.h"
 
 /* --- Keys ------------------------------------------------------------------------------------- */
@@ -47,7 +43,7 @@ int sn_cmd_keygen(struct sn_cli *cli)
     } else if (err == SN_ENOENT) {
         sn_cli_error(cli, "%.500s: there is no such folder", path);
     } else if (err != SN_OK) {
-        sn_cli_error(cli, "%.500s: %s", path, sn_err_text(err));
+        sn_cli_error(cli, "%.500s: %s", path, sn_file_err_text(err));
     }
     if (err != SN_OK) return SN_EXIT_FAILED;
     sn_key_id_format(&id, text);
@@ -91,7 +87,7 @@ static int is_clear(struct init *init)
         if (err == SN_OK) {
             sn_cli_error(init->cli, "%.500s exists already; nothing was written", init->paths[i]);
         } else {
-            sn_cli_error(init->cli, "%.500s: %s", init->paths[i], sn_err_text(err));
+            sn_cli_error(init->cli, "%.500s: %s", init->paths[i], sn_file_err_text(err));
         }
     }
     return is_fine;
@@ -117,12 +113,12 @@ static enum sn_err write_files(struct init *init)
                                  strlen(init->fleet));
     }
     if (err == SN_OK) return SN_OK;
-    sn_cli_error(init->cli, "%.500s: %s", init->paths[done], sn_err_text(err));
+    sn_cli_error(init->cli, "%.500s: %s", init->paths[done], sn_file_err_text(err));
     while (done-- > 0) {
         enum sn_err remove_err = sn_env_file_remove(env, init->paths[done]);
         if (remove_err != SN_OK) {
             sn_cli_error(init->cli, "%.500s is left behind: %s", init->paths[done],
-                         sn_err_text(remove_err));
+                         sn_file_err_text(remove_err));
         }
     }
     return err;
@@ -141,7 +137,7 @@ static int run_init(struct init *init, const char *mesh)
     if (err != SN_OK) {
         sn_cli_error(init->cli, "%.500s: %s", init->folder,
                      err == SN_EEXIST || err == SN_ENOENT ? "a file stands where a folder should be"
-                                                          : sn_err_text(err));
+                                                          : sn_file_err_text(err));
         return SN_EXIT_FAILED;
     }
     if (write_files(init) != SN_OK) return SN_EXIT_FAILED;
@@ -174,7 +170,7 @@ int sn_cmd_init(struct sn_cli *cli)
     return status;
 }
 
-/* --- check: the authority that a fleet names -------------------------------------------------- */
+/* --- The authority that a fleet names ---------------------------------------------------------- */
 
 enum sn_err sn_cli_authority_id(struct sn_env *env, const char *path, struct sn_key_id *out_id,
                                 int *out_is_private, char *out_text, size_t capacity)
@@ -184,10 +180,7 @@ enum sn_err sn_cli_authority_id(struct sn_env *env, const char *path, struct sn_
     struct sn_key *key = NULL;
     enum sn_err err = sn_env_file_read(env, path, SN_KEY_FILE_BYTES_MAX, &data, &size);
     if (err != SN_OK) {
-        const char *text = err == SN_ENOENT   ? "there is no such file"
-                           : err == SN_EINVAL ? "not a regular file"
-                                              : sn_err_text(err);
-        (void)snprintf(out_text, capacity, "%s: %s", path, text); /* cut is fine */
+        (void)snprintf(out_text, capacity, "%s: %s", path, sn_file_err_text(err)); /* cut is fine */
         return err;
     }
     size_t line_size = size;
@@ -207,150 +200,4 @@ enum sn_err sn_cli_authority_id(struct sn_env *env, const char *path, struct sn_
     }
     *out_is_private = is_private;
     return SN_OK;
-}
-
-static enum sn_err check_authority(struct sn_cli *cli, const char *file,
-                                   const struct sn_fleet *fleet, struct sn_findings *findings)
-{
-    char text[512] = "";
-    struct sn_key_id id;
-    int is_private = 0;
-    enum sn_err err = SN_ENOMEM;
-    char *folder = sn_path_folder(file);
-    char *path = folder == NULL ? NULL : sn_path_in(folder, fleet->authority);
-    if (path != NULL) {
-        err = sn_cli_authority_id(cli->env, path, &id, &is_private, text, sizeof text);
-    }
-    sn_strfree(path);
-    sn_strfree(folder);
-    if (err == SN_OK || err == SN_ENOMEM) return err;
-    if (err == SN_ENOENT) {
-        /* The private key is kept offline: a fleet may be checked where it is not. */
-        sn_cli_error(cli, "note: %s; the fleet can be checked, not rendered, here", text);
-        return SN_OK;
-    }
-    sn_findings_add_node(findings, sn_config_get(sn_config_root(fleet->tree), "authority"), "%s",
-                         text);
-    return SN_EINVAL;
-}
-
-/* --- check ------------------------------------------------------------------------------------ */
-
-static uint32_t count_known(const struct sn_config_node *root, const struct sn_config_field *fields)
-{
-    uint32_t known = 0;
-    for (; fields->key != NULL; fields++) known += sn_config_get(root, fields->key) != NULL;
-    return known;
-}
-
-enum file_kind { FILE_UNKNOWN, FILE_FLEET, FILE_AGENT };
-
-/* `sites` makes a fleet and `agent` an agent file; where both are missing, the other keys tell what
- * was meant. */
-static enum file_kind kind_of(const struct sn_config_node *root)
-{
-    if (sn_config_shape(root) != SN_CONFIG_MAPPING) return FILE_UNKNOWN;
-    if (sn_config_get(root, "sites") != NULL) return FILE_FLEET;
-    if (sn_config_get(root, "agent") != NULL) return FILE_AGENT;
-    uint32_t as_fleet = count_known(root, sn_fleet_fields);
-    uint32_t as_agent = count_known(root, sn_agent_file_fields);
-    if (as_fleet == 0 && as_agent == 0) return FILE_UNKNOWN;
-    return as_agent > as_fleet ? FILE_AGENT : FILE_FLEET;
-}
-
-struct check {
-    struct sn_cli *cli;
-    struct sn_findings findings;
-    const char *file;
-    const char *data;
-    size_t size;
-};
-
-static enum sn_err check_fleet(struct check *check)
-{
-    struct sn_fleet *fleet = NULL;
-    enum sn_err err =
-        sn_fleet_parse(check->data, check->size, check->file, &check->findings, &fleet);
-    if (err != SN_OK) return err;
-    err = check_authority(check->cli, check->file, fleet, &check->findings);
-    if (err == SN_OK) {
-        sn_cli_print(check->cli, "%s: good (fleet of mesh %s, agents: %u)\n", check->file,
-                     fleet->mesh, fleet->agent_count);
-    }
-    sn_fleet_free(fleet);
-    return err;
-}
-
-static enum sn_err check_agent(struct check *check)
-{
-    struct sn_agent_file *agent = NULL;
-    struct sn_plugin_set plugins;
-    enum sn_err err =
-        sn_agent_file_parse(check->data, check->size, check->file, &check->findings, &agent);
-    if (err != SN_OK) return err;
-    err = sn_plugins_load(check->cli->env, agent, &check->findings, &plugins);
-    if (err == SN_OK) {
-        sn_cli_print(check->cli, "%s: good (agent %s of mesh %s)\n", check->file, agent->agent,
-                     agent->mesh);
-    }
-    sn_agent_file_free(agent);
-    return err;
-}
-
-/* Findings go to the list. */
-static enum sn_err check_content(struct check *check)
-{
-    struct sn_config_tree *tree = NULL;
-    enum sn_err err =
-        sn_config_parse(check->data, check->size, check->file, &check->findings, &tree);
-    if (err != SN_OK) return err;
-    enum file_kind kind = kind_of(sn_config_root(tree));
-    if (kind == FILE_UNKNOWN) {
-        sn_findings_add_node(&check->findings, sn_config_root(tree), "%s",
-                             "neither a fleet, which has `sites`, nor an agent file, which has "
-                             "`agent`");
-    }
-    sn_config_tree_free(tree);
-    return kind == FILE_FLEET   ? check_fleet(check)
-           : kind == FILE_AGENT ? check_agent(check)
-                                : SN_EINVAL;
-}
-
-/* One file. Returns an exit status. */
-static int check_file(struct sn_cli *cli, const char *file)
-{
-    struct check check = {.cli = cli, .file = file};
-    char *data = NULL;
-    if (!sn_cli_read(cli, file, &data, &check.size)) return SN_EXIT_USAGE;
-    check.data = data;
-    sn_findings_init(&check.findings);
-    enum sn_err err = check_content(&check);
-    sn_cli_findings(cli, &check.findings);
-    if (err != SN_OK && check.findings.total == 0) {
-        sn_cli_error(cli, "%.500s: %s", file, sn_err_text(err));
-    }
-    sn_findings_fini(&check.findings);
-    sn_free(data, check.size + 1);
-    return err == SN_OK       ? SN_EXIT_OK
-           : err == SN_EINVAL ? SN_EXIT_USAGE
-                              : SN_EXIT_FAILED; /* no memory: nobody's file is to blame */
-}
-
-int sn_cmd_check(struct sn_cli *cli)
-{
-    if (cli->argc == 0) return sn_cli_usage(cli);
-    size_t bytes = (size_t)cli->argc * sizeof(const char *);
-    const char **files = sn_alloc(bytes);
-    if (files == NULL) {
-        sn_cli_error(cli, "%s", sn_err_text(SN_ENOMEM));
-        return SN_EXIT_FAILED;
-    }
-    int count = sn_cli_parse(cli, NULL, 0, files, cli->argc);
-    int status = count < 0 ? SN_EXIT_USAGE : count == 0 ? sn_cli_usage(cli) : SN_EXIT_OK;
-    for (int i = 0; i < count; i++) {
-        int file_status = check_file(cli, files[i]);
-        if (status != SN_EXIT_USAGE && file_status != SN_EXIT_OK) status = file_status;
-    }
-    sn_free(files, bytes);
-    return status;
 }

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "config/render.h"
 #include "crypto/cert.h"
+#include "env/process.h"
 
 #define VALID_DAYS_DEFAULT 365u
 #define VALID_DAYS_MAX     36500u
@@ -49,6 +50,7 @@ static int load_fleet(struct work *work, const char *file)
     if (!sn_cli_read(work->cli, file, &data, &size)) return SN_EXIT_USAGE;
     sn_findings_init(&findings);
     enum sn_err err = sn_fleet_parse(data, size, file, &findings, &work->fleet);
+    if (err == SN_OK) err = sn_cli_check_plugins(work->cli, work->fleet, &findings);
     if (err == SN_EINVAL) sn_cli_findings(work->cli, &findings);
     if (err == SN_ENOMEM) sn_cli_error(work->cli, "%s", sn_err_text(err));
     sn_findings_fini(&findings);
@@ -115,11 +117,31 @@ static int keep_or_make_key(struct work *work, const char *path, struct node *no
         node->origin = KEY_MADE;
         err = sn_cli_key_create(work->cli->env, path, &node->id);
         if (err == SN_OK) return SN_EXIT_OK;
-        sn_cli_error(work->cli, "%.500s: %s", path, sn_err_text(err));
+        sn_cli_error(work->cli, "%.500s: %s", path, sn_file_err_text(err));
         return SN_EXIT_FAILED;
     }
     sn_cli_error(work->cli, "%s", text);
     return SN_EXIT_USAGE;
+}
+
+/* A key that was given wins. Another one in the folder would be refused by its agent at the start. */
+static void warn_of_other_key(struct work *work, const char *path, const struct node *node)
+{
+    char text[512] = "";
+    struct sn_key *key = NULL;
+    enum sn_err err = sn_identity_read_key(work->cli->env, path, &key, text, sizeof text);
+    if (err == SN_ENOENT) return; /* it is where it was made */
+    if (err != SN_OK) {
+        sn_cli_error(work->cli, "warning: %s", text[0] != '\0' ? text : sn_err_text(err));
+        return;
+    }
+    struct sn_key_id id = sn_key_id(key);
+    sn_key_free(key);
+    if (sn_key_id_is_equal(&id, &node->id)) return;
+    sn_cli_error(work->cli,
+                 "warning: %.400s is another key than the `key:` that the fleet gives this agent, "
+                 "which will not start with it; it was left alone",
+                 path);
 }
 
 static int prepare_agent(struct work *work, const struct sn_fleet_agent *agent, struct node *node)
@@ -131,11 +153,12 @@ static int prepare_agent(struct work *work, const struct sn_fleet_agent *agent, 
     if (err != SN_OK) {
         sn_cli_error(work->cli, "%.500s: %s", folder == NULL ? agent->name : folder,
                      err == SN_EEXIST || err == SN_ENOENT ? "a file stands where a folder should be"
-                                                          : sn_err_text(err));
+                                                          : sn_file_err_text(err));
     } else if (agent->key != NULL) {
         node->origin = KEY_GIVEN;
         err = sn_key_id_parse(agent->key, strlen(agent->key), &node->id);
         SN_ASSERT(err == SN_OK); /* the schema saw to it */
+        warn_of_other_key(work, path, node);
         status = SN_EXIT_OK;
     } else {
         status = keep_or_make_key(work, path, node);
@@ -161,6 +184,7 @@ static int prepare_keys(struct work *work)
         return SN_EXIT_FAILED;
     }
     for (uint32_t i = 0; i < count && status == SN_EXIT_OK; i++) {
+        sn_process_sleep_ms(work->cli->env, 0); /* an interrupt comes between two agents */
         status = prepare_agent(work, &work->fleet->agents[i], &work->nodes[i]);
         work->keys[i] = work->nodes[i].text;
     }
@@ -251,17 +275,80 @@ static int write_agents(struct work *work)
     uint32_t count = work->fleet->agent_count;
     for (uint32_t i = 0; i < count; i++) {
         const char *name = work->fleet->agents[i].name;
+        sn_process_sleep_ms(work->cli->env, 0); /* as above */
         enum sn_err err = write_agent(work, i);
         if (err != SN_OK) {
             sn_cli_error(work->cli,
                          "%.300s/%s: %s; %u of %u agents are new, the others as they were",
-                         work->out, name, sn_err_text(err), i, count);
+                         work->out, name, sn_file_err_text(err), i, count);
             return SN_EXIT_FAILED;
         }
         sn_cli_print(work->cli, "%s/%s  %s  %s\n", work->out, name, work->nodes[i].text,
                      origins[work->nodes[i].origin]);
     }
     return SN_EXIT_OK;
+}
+
+/* --- What is left from before ------------------------------------------------------------------ */
+
+struct leftover {
+    struct work *work;
+    const char *site;
+    char *folder; /* of the site */
+    enum sn_err err;
+};
+
+static int visit_agent(void *arg, const char *name)
+{
+    struct leftover *left = arg;
+    struct sn_file_info info;
+    char agent[SN_AGENT_NAME_BYTES_MAX + 1];
+    struct sn_text text;
+    sn_text_init(&text, agent, sizeof agent);
+    sn_text_add(&text, "%s/%s", left->site, name);
+    if (text.truncated || !sn_agent_name_is_valid(agent, text.size)) return 0; /* not of render */
+    if (sn_fleet_find_agent(left->work->fleet, agent) != SN_FLEET_NONE) return 0;
+    char *folder = sn_path_in(left->work->out, agent);
+    char *file = folder == NULL ? NULL : sn_path_in(folder, "agent.yaml");
+    left->err = file == NULL ? SN_ENOMEM : SN_OK;
+    if (file != NULL && sn_env_file_info(left->work->cli->env, file, &info) == SN_OK) {
+        sn_cli_error(left->work->cli,
+                     "warning: %.400s is left from an agent that is not in the fleet any more; it "
+                     "was left alone, and its certificate stays good until it expires",
+                     folder);
+    }
+    sn_strfree(file);
+    sn_strfree(folder);
+    return left->err != SN_OK;
+}
+
+static int visit_site(void *arg, const char *name)
+{
+    struct leftover *left = arg;
+    struct sn_env *env = left->work->cli->env;
+    struct sn_file_info info;
+    if (!sn_label_is_valid(name, strlen(name))) return 0;
+    left->site = name;
+    left->folder = sn_path_in(left->work->out, name);
+    left->err = left->folder == NULL ? SN_ENOMEM : SN_OK;
+    if (left->folder != NULL && sn_env_file_info(env, left->folder, &info) == SN_OK &&
+        info.is_folder) {
+        enum sn_err err = sn_env_folder_list(env, left->folder, visit_agent, left);
+        if (left->err == SN_OK) left->err = err;
+    }
+    sn_strfree(left->folder);
+    return left->err != SN_OK;
+}
+
+/* Names agents whose files are there but which the fleet no longer has. */
+static void warn_of_leftovers(struct work *work)
+{
+    struct leftover left = {.work = work};
+    enum sn_err err = sn_env_folder_list(work->cli->env, work->out, visit_site, &left);
+    if (left.err != SN_OK) err = left.err;
+    if (err == SN_OK) return;
+    sn_cli_error(work->cli, "warning: %.400s was not searched for former agents: %s", work->out,
+                 sn_file_err_text(err));
 }
 
 int sn_cmd_render(struct sn_cli *cli)
@@ -281,6 +368,7 @@ int sn_cmd_render(struct sn_cli *cli)
     if (status == SN_EXIT_OK) status = load_authority(&work, file);
     if (status == SN_EXIT_OK) status = prepare_keys(&work);
     if (status == SN_EXIT_OK) status = write_agents(&work);
+    if (status == SN_EXIT_OK) warn_of_leftovers(&work);
     if (work.fleet != NULL) {
         sn_free(work.nodes, work.fleet->agent_count * sizeof *work.nodes);
         sn_free(work.keys, work.fleet->agent_count * sizeof *work.keys);

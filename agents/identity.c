@@ -42,13 +42,24 @@ static enum sn_err say(enum sn_err err, char *out_text, size_t capacity, const c
     return err;
 }
 
+const char *sn_file_err_text(enum sn_err err)
+{
+    switch (err) {
+    case SN_ENOENT: return "there is no such file";
+    case SN_EINVAL: return "not a regular file";
+    case SN_EPERM: return "permission denied";
+    case SN_ETOOBIG: return "larger than such a file can be";
+    default: return sn_err_text(err);
+    }
+}
+
 static enum sn_err check_key_file(struct sn_env *env, const char *path, char *out_text,
                                   size_t capacity)
 {
     struct sn_file_info info;
     enum sn_err err = sn_env_file_info(env, path, &info);
-    if (err != SN_OK) return say(err, out_text, capacity, "%s: %s", path, sn_err_text(err));
-    if (!info.is_file) return say(SN_EINVAL, out_text, capacity, "%s: %s", path, "not a file");
+    if (err == SN_OK && !info.is_file) err = SN_EINVAL;
+    if (err != SN_OK) return say(err, out_text, capacity, "%s: %s", path, sn_file_err_text(err));
     if (info.uid != sn_env_own_uid(env)) {
         return say(SN_EPERM, out_text, capacity,
                    "%s belongs to another user; make it your own: chown $(id -u) %s", path, path);
@@ -68,7 +79,7 @@ enum sn_err sn_identity_read_key(struct sn_env *env, const char *path, struct sn
     enum sn_err err = check_key_file(env, path, out_text, capacity);
     if (err != SN_OK) return err;
     err = sn_env_file_read(env, path, SN_KEY_FILE_BYTES_MAX, &pem, &size);
-    if (err != SN_OK) return say(err, out_text, capacity, "%s: %s", path, sn_err_text(err));
+    if (err != SN_OK) return say(err, out_text, capacity, "%s: %s", path, sn_file_err_text(err));
     err = sn_key_from_pem(pem, size, out_key);
     sn_secret_wipe(pem, size);
     sn_free(pem, size + 1);
@@ -112,79 +123,110 @@ static enum sn_err load_trust(const struct sn_agent_file *file, struct sn_identi
 
 /* --- Certificate -------------------------------------------------------------------------------------- */
 
+static enum sn_err blame_cert(struct sn_identity_fault *fault, enum sn_err err, const char *path,
+                              const char *what)
+{
+    fault->field = "certificate";
+    return say(err, fault->text, sizeof fault->text, "%s: %s", path, what);
+}
+
 static enum sn_err read_cert(struct sn_env *env, const char *path, struct sn_identity *identity,
-                             char *out_text, size_t capacity)
+                             struct sn_identity_fault *fault)
 {
     char *pem = NULL;
     size_t size = 0;
     enum sn_err err = sn_env_file_read(env, path, SN_KEY_FILE_BYTES_MAX, &pem, &size);
-    if (err != SN_OK) return say(err, out_text, capacity, "%s: %s", path, sn_err_text(err));
+    if (err == SN_ENOENT) {
+        return blame_cert(fault, err, path, "there is no such file; make it with: sennit render");
+    }
+    if (err != SN_OK) return blame_cert(fault, err, path, sn_file_err_text(err));
     err = sn_cert_from_pem(pem, size, identity->cert_bytes, sizeof identity->cert_bytes,
                            &identity->cert_size);
     sn_free(pem, size + 1);
     if (err == SN_OK) {
         err = sn_cert_parse(identity->cert_bytes, identity->cert_size, &identity->cert);
     }
-    if (err != SN_OK) {
-        return say(err, out_text, capacity, "%s: %s", path,
-                   "not an agent certificate; make one with: sennit render");
-    }
-    return SN_OK;
+    if (err == SN_OK) return SN_OK;
+    return blame_cert(fault, err, path, "not an agent certificate; make one with: sennit render");
 }
 
 static enum sn_err check_cert(struct sn_env *env, const struct sn_agent_file *file,
-                              const char *path, struct sn_identity *identity, char *out_text,
-                              size_t capacity)
+                              const char *path, struct sn_identity *identity,
+                              struct sn_identity_fault *fault)
 {
     struct sn_cert ignored;
     struct sn_trust trust = {.mesh = file->mesh,
                              .authorities = identity->authorities,
                              .authority_count = identity->authority_count};
     if (!sn_key_id_is_equal(&identity->cert.node, &identity->id)) {
-        return say(SN_EMISMATCH, out_text, capacity, "%s: %s", path,
-                   "it was made for another node key; render this agent anew");
+        return blame_cert(fault, SN_EMISMATCH, path,
+                          "it was made for another node key than the one in `key:`; put that key "
+                          "back, or render this agent anew");
     }
     if (strcmp(identity->cert.agent, file->agent) != 0) {
-        return say(SN_EMISMATCH, out_text, capacity, "%s: it names another agent, %s", path,
-                   identity->cert.agent);
+        fault->field = "certificate";
+        return say(SN_EMISMATCH, fault->text, sizeof fault->text, "%s: it names another agent, %s",
+                   path, identity->cert.agent);
     }
     enum sn_err err = sn_cert_verify(identity->cert_bytes, identity->cert_size, &trust,
                                      sn_env_wall_ms(env) / 1000, &ignored);
-    if (err != SN_OK) {
-        (void)say(err, out_text, capacity, "%s: %s; peers will refuse this agent", path,
-                  sn_err_text(err)); /* a warning: not this agent's to judge */
-    }
+    if (err == SN_OK) return SN_OK;
+    const char *what = strcmp(identity->cert.mesh, file->mesh) != 0 ? "it is for another mesh"
+                       : err == SN_EUNTRUSTED ? "none of `authority` signed it"
+                                              : sn_err_text(err);
+    fault->field = "certificate";
+    (void)say(err, fault->text, sizeof fault->text, "%s: %s; peers will refuse this agent", path,
+              what); /* a warning: not this agent's to judge */
     return SN_OK;
 }
 
 static enum sn_err load_cert(struct sn_env *env, const struct sn_agent_file *file,
-                             const char *folder, struct sn_identity *identity, char *out_text,
-                             size_t capacity)
+                             const char *folder, struct sn_identity *identity,
+                             struct sn_identity_fault *fault)
 {
     if (file->certificate == NULL) return SN_OK;
     char *path = sn_path_in(folder, file->certificate);
     if (path == NULL) return SN_ENOMEM;
-    enum sn_err err = read_cert(env, path, identity, out_text, capacity);
-    if (err == SN_OK) err = check_cert(env, file, path, identity, out_text, capacity);
+    enum sn_err err = read_cert(env, path, identity, fault);
+    if (err == SN_OK) err = check_cert(env, file, path, identity, fault);
+    sn_strfree(path);
+    return err;
+}
+
+/* --- Both --------------------------------------------------------------------------------------------- */
+
+static enum sn_err load_key(struct sn_env *env, const struct sn_agent_file *file,
+                            const char *folder, struct sn_identity *identity,
+                            struct sn_identity_fault *fault)
+{
+    char *path = sn_path_in(folder, file->key);
+    if (path == NULL) return SN_ENOMEM;
+    enum sn_err err =
+        sn_identity_read_key(env, path, &identity->key, fault->text, sizeof fault->text);
+    if (err == SN_ENOENT) {
+        (void)say(err, fault->text, sizeof fault->text,
+                  "%s: %s; make it on this machine with `sennit keygen %s`, put the key that it "
+                  "prints into the fleet as this agent's `key:`, and render again",
+                  path, sn_file_err_text(err), path); /* the error is returned below */
+    }
+    if (err != SN_OK && err != SN_ENOMEM) fault->field = "key";
     sn_strfree(path);
     return err;
 }
 
 enum sn_err sn_identity_load(struct sn_env *env, const struct sn_agent_file *file,
-                             const char *folder, struct sn_identity *out_identity, char *out_text,
-                             size_t capacity)
+                             const char *folder, struct sn_identity *out_identity,
+                             struct sn_identity_fault *out_fault)
 {
     struct sn_identity identity = {0};
-    out_text[0] = '\0';
-    char *key_path = sn_path_in(folder, file->key);
-    if (key_path == NULL) return SN_ENOMEM;
-    enum sn_err err = sn_identity_read_key(env, key_path, &identity.key, out_text, capacity);
-    sn_strfree(key_path);
+    struct sn_identity_fault *fault = out_fault;
+    *fault = (struct sn_identity_fault){0};
+    enum sn_err err = load_key(env, file, folder, &identity, fault);
     if (err != SN_OK) goto out;
     identity.id = sn_key_id(identity.key);
     err = load_trust(file, &identity);
     if (err != SN_OK) goto out;
-    err = load_cert(env, file, folder, &identity, out_text, capacity);
+    err = load_cert(env, file, folder, &identity, fault);
     if (err != SN_OK) goto out;
     err = sn_tls_identity_new(identity.key, identity.cert_size > 0 ? identity.cert_bytes : NULL,
                               identity.cert_size, &identity.tls);
@@ -194,8 +236,8 @@ enum sn_err sn_identity_load(struct sn_env *env, const struct sn_agent_file *fil
     *out_identity = identity;
     return SN_OK;
 out:
-    if (out_text[0] == '\0') {
-        (void)say(err, out_text, capacity, "the identity cannot be loaded: %s",
+    if (fault->text[0] == '\0') {
+        (void)say(err, fault->text, sizeof fault->text, "the identity cannot be loaded: %s",
                   sn_err_text(err)); /* the error is returned below */
     }
     sn_identity_free(&identity);
@@ -250,7 +292,7 @@ enum sn_err sn_identity_next_epoch(struct sn_env *env, const char *data_folder, 
     int size = snprintf(line, sizeof line, "%llu\n", (unsigned long long)epoch);
     SN_ASSERT(size > 0 && (size_t)size < sizeof line);
     err = sn_env_file_replace(env, path, 0600, line, (size_t)size);
-    if (err != SN_OK) (void)say(err, out_text, capacity, "%s: %s", path, sn_err_text(err));
+    if (err != SN_OK) (void)say(err, out_text, capacity, "%s: %s", path, sn_file_err_text(err));
     sn_strfree(path);
     if (err == SN_OK) *out_epoch = epoch;
     return err;

@@ -26,17 +26,29 @@ struct sn_identity {
     uint64_t epoch;
 };
 
+#define SN_IDENTITY_TEXT_MAX 512
+
+/* What is wrong with an identity, and how to mend it. */
+struct sn_identity_fault {
+    const char *field; /* of the agent file: "key", "certificate"; NULL: none of them */
+    char text[SN_IDENTITY_TEXT_MAX]; /* empty: nothing is wrong */
+};
+
+/* What went wrong with reading or writing a file, for people: one wording for all commands. Static. */
+const char *sn_file_err_text(enum sn_err err);
+
 /* A private key from a file that nobody else may read. On failure `out_text` says what is wrong and how to mend it.
  * Errors: EPERM (mode or owner), ENOENT, EINVAL (not a key). */
 SN_MUST_CHECK enum sn_err sn_identity_read_key(struct sn_env *env, const char *path,
                                                struct sn_key **out_key, char *out_text,
                                                size_t capacity);
 
-/* Reads key and certificate and makes the TLS identity; `folder` is that of the agent file. A certificate that does
- * not verify (expired, another authority) is only warned about in out_text (SN_OK): its peers judge. */
+/* Reads key and certificate and makes the TLS identity; `folder` is that of the agent file. out_fault is always
+ * written. A certificate that does not verify (expired, another authority) is only told there (SN_OK): its peers
+ * judge. */
 SN_MUST_CHECK enum sn_err sn_identity_load(struct sn_env *env, const struct sn_agent_file *file,
                                            const char *folder, struct sn_identity *out_identity,
-                                           char *out_text, size_t capacity);
+                                           struct sn_identity_fault *out_fault);
 void sn_identity_free(struct sn_identity *identity);
 
 /* The epoch of this boot: max(stored + 1, wall clock in ms), stored durably before it is returned. */

@@ -8,39 +8,122 @@
 #include "base/assert.h"
 #include "crypto/key.h"
 #include "env/env_posix.h"
+#include "env/process.h"
+
+static const char help_render[] =
+    "Where the fleet gives `key:` the certificate is signed for it; else a node key is made (for "
+    "demos).\n"
+    "Existing keys are kept. Certificates are valid for 365 days unless --valid says otherwise.\n"
+    "What is left in DIR from agents that the fleet no longer has is named, never deleted.\n";
+
+static const char help_check[] =
+    "An agent file is checked with its key, its certificate and the configuration of its\n"
+    "plugins: what the agent would refuse at its start, and what its peers would refuse of it.\n"
+    "Findings go to standard error as file:line:col: path: message; the exit status is 2.\n"
+    "--reference prints all keys of the fleet file, of the agent file, or of a plugin's `config`,\n"
+    "as Markdown.\n";
+
+static const char help_agent[] =
+    "It writes `ready` to standard error once others can reach it. SIGTERM or SIGINT: nothing new\n"
+    "is taken, what is open is finished for at most `drain_ms`; a second one does not wait.\n";
+
+static const char help_status[] =
+    "peers_up, peers_known  agents with a session now, and all that are known\n"
+    "streams_open           streams of all peers, tunnels among them\n"
+    "actors_failed          actors that failed too often and stay down\n"
+    "certificate_valid      time until this agent's certificate expires\n"
+    "epoch                  number of this boot; it grows with each\n"
+    "descriptors, threads, resident\n"
+    "                       what the process uses\n";
+
+static const char help_peers[] =
+    "state         up, connecting, down; refused: somebody who was turned away, not a peer\n"
+    "since         how long it has been so\n"
+    "rtt           round trip of the last heartbeat\n"
+    "reason        why it is down, or was refused\n"
+    "remote        address of the other end\n"
+    "sessions      how many there have been since the agent started\n"
+    "clock_offset  its clock minus this one's, as of the last handshake\n"
+    "count         how often it was refused\n";
+
+static const char help_forwards[] =
+    "forwards: local ports of this agent, and where they lead\n"
+    "  listen, bound    as configured; as the system gave it\n"
+    "  to, target       the agent at the other end, and what it is asked for\n"
+    "  state            listening; failed: tried again by itself; stopped\n"
+    "  waiting          clients whose tunnel is not open yet (at most `open_wait_ms`)\n"
+    "  error            why it fails, or whom clients wait for\n"
+    "targets: services that others reach through this agent, at `address`\n"
+    "  denied           asked for by an agent that is not in the target's `allow`\n"
+    "open, opened       tunnels now, and ever; failed: not opened, or broken\n"
+    "sent, received     to and from the peer, counted when a tunnel ends\n";
+
+static const char help_streams[] =
+    "service, actor   what the stream is for, and the actor of this agent that has it\n"
+    "direction        out: opened from here; in: opened by the peer\n"
+    "state            opening until the other side accepted, then open\n"
+    "sent, received   bytes so far\n";
+
+static const char help_actors[] =
+    "state              running, or failed: it failed too often and stays down\n"
+    "worker             the thread it belongs to\n"
+    "mailbox            messages that wait; beyond mailbox_max they are refused\n"
+    "sends_outstanding  sends without an outcome so far\n"
+    "asks_outstanding   questions without an answer so far\n"
+    "handled, restarts  events so far; starts after failures\n"
+    "The names are what `access:` rules of a fleet name behind the colon.\n";
+
+static const char help_ledger[] =
+    "accepted        messages taken for sending = delivered + queued + undelivered + unknown\n"
+    "delivered       placed in the destination's mailbox\n"
+    "undelivered     certainly not run; `reasons` tells why\n"
+    "unknown         sent, but no answer came; `reasons` tells why\n"
+    "local_accepted  messages between actors of this agent, which are in no row\n"
+    "parcels         what carried them: as counted here, and by nng; resent: sent again\n"
+    "incoming        messages from the peer and those refused; parcels that were not genuine:\n"
+    "                bad signature or seal, replayed, other\n";
+
+static const char help_metrics[] =
+    "kind   counter: only grows, since the start; gauge: as it is now\n";
+
+static const char help_ping[] =
+    "A ping without an answer is counted under its reason, as in `sennit ledger`: deadline, "
+    "no-agent, ...\n"
+    "Exit status 0 when every ping was answered, 1 otherwise.\n";
+
+static const char help_soak[] =
+    "DIR must be new or empty. Folders of starts that passed are removed unless --keep is given.\n"
+    "An interrupt ends the agents and writes the verdict.\n"
+    "Exit status 0 when all passed, 1 otherwise.\n";
+
+#define VIEW_USAGE "[-c agent.yaml] [--json]"
 
 static const struct sn_command commands[] = {
     {"init", "DIR --mesh NAME", "make a folder with an authority key and a starter fleet file",
-     NULL, sn_cmd_init},
-    {"keygen", "FILE", "make a node key (0600) and print its public key", NULL, sn_cmd_keygen},
+     NULL, sn_cmd_init, 1},
+    {"keygen", "FILE", "make a node key (0600) and print its public key", NULL, sn_cmd_keygen, 1},
     {"render", "FLEET.yaml --out DIR [--valid DAYS]",
-     "write each agent's agent.yaml and certificate to DIR/SITE/AGENT",
-     "Where the fleet gives `key:` the certificate is signed for it; else a node key is made (for "
-     "demos).\n"
-     "Existing keys are kept. Certificates are valid for 365 days unless --valid says otherwise.\n",
-     sn_cmd_render},
-    {"check", "FILE...", "check fleet and agent files; prints file:line:col: path: message", NULL,
-     sn_cmd_check},
-    {"agent", "-c agent.yaml", "run an agent in the foreground; SIGTERM drains and ends it", NULL,
-     sn_cmd_agent},
-    {"status", "[-c agent.yaml] [--json]", "show the agent itself", NULL, sn_cmd_view},
-    {"peers", "[-c agent.yaml] [--json]", "show the peers, and who was refused", NULL, sn_cmd_view},
-    {"forwards", "[-c agent.yaml] [--json]", "show forwards and targets of the tunnel plugin", NULL,
-     sn_cmd_forwards},
-    {"streams", "[-c agent.yaml] [--json]", "show open streams", NULL, sn_cmd_view},
-    {"actors", "[-c agent.yaml] [--json]", "show actors and their mailboxes", NULL, sn_cmd_view},
-    {"ledger", "[-c agent.yaml] [--json]", "show how every accepted message ended", NULL,
-     sn_cmd_view},
-    {"metrics", "[-c agent.yaml] [--json]", "show all counters", NULL, sn_cmd_view},
+     "write each agent's agent.yaml and certificate to DIR/SITE/AGENT", help_render, sn_cmd_render,
+     1},
+    {"check", "FILE... | --reference fleet|agent|PLUGIN",
+     "check fleet and agent files; prints file:line:col: path: message", help_check, sn_cmd_check,
+     0},
+    {"agent", "-c agent.yaml", "run an agent in the foreground; SIGTERM drains and ends it",
+     help_agent, sn_cmd_agent, 1},
+    {"status", VIEW_USAGE, "show the agent itself", help_status, sn_cmd_view, 0},
+    {"peers", VIEW_USAGE, "show the peers, and who was refused", help_peers, sn_cmd_view, 0},
+    {"forwards", VIEW_USAGE, "show forwards and targets of the tunnel plugin", help_forwards,
+     sn_cmd_forwards, 0},
+    {"streams", VIEW_USAGE, "show open streams", help_streams, sn_cmd_view, 0},
+    {"actors", VIEW_USAGE, "show actors and their mailboxes", help_actors, sn_cmd_view, 0},
+    {"ledger", VIEW_USAGE, "show how every accepted message ended", help_ledger, sn_cmd_view, 0},
+    {"metrics", VIEW_USAGE, "show all counters", help_metrics, sn_cmd_view, 0},
     {"ping", "SITE/AGENT [-c agent.yaml] [--count N] [--interval MS] [--timeout MS] [--json]",
-     "measure round trips to another agent",
-     "Exit status 0 when every ping was answered, 1 otherwise.\n", sn_cmd_ping},
+     "measure round trips to another agent", help_ping, sn_cmd_ping, 0},
     {"soak", "SCENARIO.yaml --out DIR [--seed N] [--keep]",
-     "run real agents under a scenario; the verdict is DIR/verdict.json",
-     "DIR must be new or empty. Folders of starts that passed are removed unless --keep is given.\n"
-     "Exit status 0 when all passed, 1 otherwise.\n",
-     sn_cmd_soak},
-    {"version", "", "print the version", NULL, sn_cmd_version},
+     "run real agents under a scenario; the verdict is DIR/verdict.json", help_soak, sn_cmd_soak,
+     1},
+    {"version", "", "print the version", NULL, sn_cmd_version, 0},
 };
 
 /* Not freed: that would wait for pool threads, and one may sit in a name service that does not answer. Static, so that
@@ -65,38 +148,56 @@ static const struct sn_command *find_command(const char *name)
     return NULL;
 }
 
-static int run(int argc, char **argv)
+static int no_such_command(struct sn_cli *cli, const char *name)
 {
-    struct sn_cli cli = {.env = env, .argc = argc - 2, .argv = argv + 2};
-    if (argc < 2) return print_help(&cli, SN_EXIT_USAGE);
+    struct sn_suggest suggest;
+    char hint[SN_HINT_MAX];
+    sn_suggest_init(&suggest, name);
+    for (unsigned i = 0; i < SN_ARRAY_COUNT(commands); i++) {
+        sn_suggest_offer(&suggest, commands[i].name);
+    }
+    sn_cli_error(cli, "there is no command %.40s%s", name, sn_suggest_text(&suggest, hint));
+    return SN_EXIT_USAGE;
+}
+
+static int run(struct sn_cli *cli, int argc, char **argv)
+{
+    if (argc < 2) return print_help(cli, SN_EXIT_USAGE);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        return print_help(&cli, SN_EXIT_OK);
+        return print_help(cli, SN_EXIT_OK);
     }
-    cli.command = find_command(strcmp(argv[1], "--version") == 0 ? "version" : argv[1]);
-    if (cli.command == NULL) {
-        struct sn_suggest suggest;
-        char hint[SN_HINT_MAX];
-        sn_suggest_init(&suggest, argv[1]);
-        for (unsigned i = 0; i < SN_ARRAY_COUNT(commands); i++) {
-            sn_suggest_offer(&suggest, commands[i].name);
-        }
-        sn_cli_error(&cli, "there is no command %.40s%s", argv[1], sn_suggest_text(&suggest, hint));
-        return SN_EXIT_USAGE;
-    }
+    cli->command = find_command(strcmp(argv[1], "--version") == 0 ? "version" : argv[1]);
+    if (cli->command == NULL) return no_such_command(cli, argv[1]);
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) continue;
-        sn_cli_print(&cli, "usage: sennit %s %s\n%s\n%s", cli.command->name, cli.command->usage,
-                     cli.command->help, cli.command->more == NULL ? "" : cli.command->more);
+        const char *more = cli->command->more == NULL ? "" : cli->command->more;
+        sn_cli_print(cli, "usage: sennit %s %s\n%s\n%s%s", cli->command->name, cli->command->usage,
+                     cli->command->help, more[0] == '\0' ? "" : "\n", more);
         return SN_EXIT_OK;
     }
-    return cli.command->run(&cli);
+    if (!cli->command->keeps_signals) sn_process_end_on_signals(cli->env);
+    return cli->command->run(cli);
+}
+
+/* A result that did not arrive is no success, whatever the command. A reader that went away knows that it did. */
+static int check_output(struct sn_cli *cli, int status)
+{
+    enum sn_err err = sn_process_output_err(cli->env);
+    if (err == SN_OK) return status;
+    if (err != SN_ERESET) {
+        sn_cli_error(cli, "the output cannot be written: %s", sn_err_text(err));
+    }
+    return status == SN_EXIT_OK ? SN_EXIT_FAILED : status;
 }
 
 int main(int argc, char **argv)
 {
     int status = SN_EXIT_FAILED;
-    if (sn_env_posix_new(&env) == SN_OK && sn_crypto_init() == SN_OK) status = run(argc, argv);
+    if (sn_env_posix_new(&env) == SN_OK && sn_crypto_init() == SN_OK) {
+        struct sn_cli cli = {.env = env, .argc = argc - 2, .argv = argv + 2};
+        status = check_output(&cli, run(&cli, argc, argv));
+    }
     if (status == SN_EXIT_CUT) {
         status = SN_EXIT_OK; /* memory is still in use: there is nothing to check */
     } else {

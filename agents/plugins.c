@@ -12,56 +12,130 @@
 
 #define PATH_BYTES 4096u
 
-/* The folder that holds NAME.so: that of the build tree when there is one, else that of the installation. Names come
- * from a checked file, folders from the program's own place, so nothing is taken from the working directory. */
-static enum sn_err find_folder(struct sn_env *env, const char *name, char **out_folder)
+static const char *const folders[] = {SN_PLUGIN_FOLDER_BUILD, SN_PLUGIN_FOLDER_INSTALLED};
+
+/* Folder names are taken from the program's own place, so nothing depends on the working directory. */
+static enum sn_err folder_at(struct sn_env *env, unsigned index, char **out_folder)
 {
-    static const char *const folders[] = {SN_PLUGIN_FOLDER_BUILD, SN_PLUGIN_FOLDER_INSTALLED};
-    enum sn_err err = SN_ENOENT;
     char *self = sn_alloc(PATH_BYTES);
-    char *path = sn_alloc(PATH_BYTES);
-    char *program_folder = NULL;
-    if (self == NULL || path == NULL) {
-        err = SN_ENOMEM;
-        goto out;
-    }
-    err = sn_process_self(env, self, PATH_BYTES);
-    if (err != SN_OK) goto out;
-    program_folder = sn_path_folder(self);
-    err = program_folder == NULL ? SN_ENOMEM : SN_ENOENT;
-    for (unsigned i = 0; i < SN_ARRAY_COUNT(folders) && err == SN_ENOENT; i++) {
-        struct sn_file_info info;
-        int size = snprintf(path, PATH_BYTES, "%s/%s/%s.so", program_folder, folders[i], name);
-        if (size < 0 || (size_t)size >= PATH_BYTES) continue;
-        if (sn_env_file_info(env, path, &info) != SN_OK) continue;
-        *out_folder = sn_path_folder(path);
-        err = *out_folder == NULL ? SN_ENOMEM : SN_OK;
-    }
-out:
-    sn_strfree(program_folder);
+    if (self == NULL) return SN_ENOMEM;
+    enum sn_err err = sn_process_self(env, self, PATH_BYTES);
+    char *own = err == SN_OK ? sn_path_folder(self) : NULL;
+    char *folder = own == NULL ? NULL : sn_path_in(own, folders[index]);
+    if (err == SN_OK && folder == NULL) err = SN_ENOMEM;
+    sn_strfree(own);
     sn_free(self, PATH_BYTES);
-    sn_free(path, PATH_BYTES);
+    if (err == SN_OK) *out_folder = folder;
     return err;
 }
 
-static enum sn_err load_one(struct sn_env *env, const struct sn_agent_plugin *wanted,
+/* The folder that holds NAME.so: that of the build tree when there is one, else that of the installation. `name` is a
+ * label, from a checked file. */
+static enum sn_err find_folder(struct sn_env *env, const char *name, char **out_folder)
+{
+    char file[SN_LABEL_BYTES_MAX + sizeof ".so"];
+    (void)snprintf(file, sizeof file, "%.63s.so", name); /* fits */
+    for (unsigned i = 0; i < SN_ARRAY_COUNT(folders); i++) {
+        struct sn_file_info info;
+        char *folder = NULL;
+        enum sn_err err = folder_at(env, i, &folder);
+        if (err != SN_OK) return err;
+        char *path = sn_path_in(folder, file);
+        err = path == NULL ? SN_ENOMEM : sn_env_file_info(env, path, &info);
+        sn_strfree(path);
+        if (err == SN_OK) *out_folder = folder;
+        if (err == SN_OK) return SN_OK;
+        sn_strfree(folder);
+        if (err == SN_ENOMEM) return err;
+    }
+    return SN_ENOENT;
+}
+
+struct hunt {
+    struct sn_suggest suggest;
+    char name[SN_LABEL_BYTES_MAX + 1];
+    char best[SN_LABEL_BYTES_MAX + 1];
+};
+
+static int offer_file(void *arg, const char *file)
+{
+    struct hunt *hunt = arg;
+    size_t size = strlen(file);
+    if (size <= 3 || size - 3 >= sizeof hunt->name || strcmp(file + size - 3, ".so") != 0) return 0;
+    memcpy(hunt->name, file, size - 3);
+    hunt->name[size - 3] = '\0';
+    sn_suggest_offer(&hunt->suggest, hunt->name);
+    if (hunt->suggest.best != hunt->name) return 0;
+    memcpy(hunt->best, hunt->name, sizeof hunt->best);
+    hunt->suggest.best = hunt->best;
+    return 0;
+}
+
+/* At the entry that names a plugin which is not installed: the closest one that is. */
+static void report_missing(struct sn_env *env, const char *name, const struct sn_config_node *entry,
+                           const char *before, struct sn_findings *findings)
+{
+    struct hunt hunt;
+    char hint[SN_HINT_MAX];
+    sn_suggest_init(&hunt.suggest, name);
+    for (unsigned i = 0; i < SN_ARRAY_COUNT(folders); i++) {
+        char *folder = NULL;
+        enum sn_err err = folder_at(env, i, &folder);
+        if (err == SN_OK) err = sn_env_folder_list(env, folder, offer_file, &hunt);
+        sn_strfree(folder);
+        if (err == SN_ENOMEM) break; /* then without a hint */
+    }
+    const struct sn_config_node *node = sn_config_get(entry, "name");
+    sn_findings_add_node(findings, node, "%sthere is no plugin called %s on this machine%s", before,
+                         name, sn_suggest_text(&hunt.suggest, hint));
+}
+
+/* Errors: ENOENT (not installed here; no finding was added), EINVAL (findings were), ENOMEM. */
+static enum sn_err load_one(struct sn_env *env, const char *name,
+                            const struct sn_config_node *config, const struct sn_config_node *entry,
                             struct sn_findings *findings, const struct sn_plugin **out_plugin)
 {
     char text[SN_PLUGIN_ERROR_MAX];
     char *folder = NULL;
-    enum sn_err err = find_folder(env, wanted->name, &folder);
-    if (err == SN_ENOENT) {
-        sn_findings_add_node(findings, wanted->node, "there is no plugin called %s", wanted->name);
-        return SN_EINVAL;
-    }
+    enum sn_err err = find_folder(env, name, &folder);
     if (err != SN_OK) return err;
-    err = sn_plugin_load(env, folder, wanted->name, text, out_plugin);
+    err = sn_plugin_load(env, folder, name, text, out_plugin);
     sn_strfree(folder);
-    if (err == SN_OK) {
-        return sn_plugin_check_config(*out_plugin, wanted->config, wanted->node, findings);
-    }
-    sn_findings_add_node(findings, wanted->node, "%s", text);
+    if (err == SN_OK) return sn_plugin_check_config(*out_plugin, config, entry, findings);
+    if (err == SN_ENOMEM) return err;
+    sn_findings_add_node(findings, entry, "%s", text);
     return SN_EINVAL;
+}
+
+enum sn_err sn_plugins_find(struct sn_env *env, const char *name, char *out_text, size_t capacity,
+                            const struct sn_plugin **out_plugin)
+{
+    char text[SN_PLUGIN_ERROR_MAX] = "there is no such plugin on this machine";
+    char *folder = NULL;
+    enum sn_err err = find_folder(env, name, &folder);
+    if (err == SN_OK) err = sn_plugin_load(env, folder, name, text, out_plugin);
+    sn_strfree(folder);
+    if (err != SN_OK) (void)snprintf(out_text, capacity, "%s: %s", name, text); /* cut is fine */
+    return err;
+}
+
+enum sn_err sn_plugins_check_fleet(struct sn_env *env, const struct sn_fleet *fleet,
+                                   struct sn_findings *findings, struct sn_findings *warnings)
+{
+    enum sn_err result = SN_OK;
+    for (uint32_t i = 0; i < fleet->plugin_count; i++) {
+        const struct sn_fleet_plugin *wanted = &fleet->plugins[i];
+        const struct sn_plugin *plugin = NULL;
+        enum sn_err err =
+            load_one(env, wanted->name, wanted->config, wanted->node, findings, &plugin);
+        if (err == SN_ENOMEM) return err;
+        if (err == SN_ENOENT) {
+            report_missing(env, wanted->name, wanted->node, "warning: ", warnings);
+        } else if (err != SN_OK) {
+            result = err;
+        }
+    }
+    return result;
 }
 
 enum sn_err sn_plugins_load(struct sn_env *env, const struct sn_agent_file *file,
@@ -75,8 +149,13 @@ enum sn_err sn_plugins_load(struct sn_env *env, const struct sn_agent_file *file
             sn_findings_add_node(findings, wanted->node, "more than %u plugins", SN_PLUGINS_MAX);
             return SN_EINVAL;
         }
-        enum sn_err err = load_one(env, wanted, findings, &set.plugins[set.count++]);
+        enum sn_err err = load_one(env, wanted->name, wanted->config, wanted->node, findings,
+                                   &set.plugins[set.count++]);
         if (err == SN_ENOMEM) return err;
+        if (err == SN_ENOENT) {
+            report_missing(env, wanted->name, wanted->node, "", findings);
+            err = SN_EINVAL;
+        }
         if (err != SN_OK) result = err;
     }
     if (result == SN_OK) *out_set = set;

@@ -94,6 +94,7 @@ static enum sn_err hear_signals(struct sn_soak *soak)
 /* `sennit soak --busy MS`: what a busy process is. It ends by itself if its runner cannot end it. */
 static int be_busy(struct sn_cli *cli, uint64_t ms)
 {
+    sn_process_end_on_signals(cli->env); /* it waits for nothing that would let them through */
     uint64_t until_ns = sn_env_now_ns(cli->env) + ms * NS_PER_MS;
     while (sn_env_now_ns(cli->env) < until_ns) continue;
     return SN_EXIT_OK;

@@ -41,6 +41,7 @@ void sni_tunnel_flow_free(struct tunnel *t, struct flow *flow)
 {
     if (flow->state == FLOW_WAITING) sni_tunnel_flow_wake(t, flow);
     if (flow->target != NULL) forget_stream(t, flow);
+    if (flow->state == FLOW_OPENING) flow->forward->waiting--;
     *flow = (struct flow){.index = flow->index, .generation = flow->generation + 1};
     flow->next = t->free;
     t->free = flow;
@@ -106,6 +107,7 @@ struct counts *sni_tunnel_flow_counts(struct flow *flow)
 void sni_tunnel_flow_up(struct sn_ctx *ctx, struct flow *flow)
 {
     struct counts *counts = sni_tunnel_flow_counts(flow);
+    if (flow->state == FLOW_OPENING) flow->forward->waiting--;
     flow->state = FLOW_UP;
     counts->opened++;
     counts->open++;

@@ -117,6 +117,7 @@ static enum sn_err open_flow(struct sn_ctx *ctx, struct tunnel *t, struct forwar
     if (err != SN_OK) return err;
     flow->state = FLOW_OPENING;
     flow->forward = forward;
+    forward->waiting++;
     err = sn_stream_open(ctx, forward->to, TUNNEL_SERVICE, forward->target,
                          (uint32_t)strlen(forward->target), forward->open_wait_ms,
                          sni_tunnel_flow_token(flow), &stream);

@@ -2,6 +2,7 @@
 /* Guarantees: the answer is well-formed JSON that fits into a message; what does not fit is
  * counted. */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "json.h"
@@ -27,19 +28,32 @@ static void add_counts(struct json *json, const struct counts *counts, int is_ta
     sni_tunnel_json_number(json, "received_bytes", counts->received_bytes);
 }
 
+/* What an operator wants to know first: that nobody can come, whom clients wait for, how the last one ended. */
+static void add_forward_error(struct json *json, const struct forward *forward)
+{
+    char text[sizeof "waiting for " + SN_AGENT_NAME_BYTES_MAX];
+    const char *error = err_text(forward->counts.last_err);
+    if (forward->listen_err != SN_OK) {
+        error = err_text(forward->listen_err);
+    } else if (forward->waiting > 0) {
+        (void)snprintf(text, sizeof text, "waiting for %s", forward->to); /* fits: it was checked */
+        error = text;
+    }
+    sni_tunnel_json_text(json, "error", error);
+}
+
 static void add_forward(struct json *json, const void *entry)
 {
     const struct forward *forward = entry;
-    uint32_t err = forward->listen_err;
-    if (err == SN_OK) err = forward->counts.last_err;
     sni_tunnel_json_text(json, "name", forward->name);
     sni_tunnel_json_text(json, "listen", forward->listen);
     sni_tunnel_json_text(json, "to", forward->to);
     sni_tunnel_json_text(json, "target", forward->target);
     sni_tunnel_json_text(json, "state", state_names[forward->state]);
     sni_tunnel_json_text(json, "bound", forward->bound);
+    sni_tunnel_json_number(json, "waiting", forward->waiting);
     add_counts(json, &forward->counts, 0);
-    sni_tunnel_json_text(json, "error", err_text(err));
+    add_forward_error(json, forward);
 }
 
 static void add_target(struct json *json, const void *entry)

@@ -20,7 +20,8 @@
  *  2. A stream that was asked is accepted or reset, unless it went down by itself.
  *  3. Tokens name a flow and its generation, so events of a flow that is gone match nothing.
  *  4. WAITING flows are in t->waiting, and only they.
- *  5. The gauge tunnel.open_now is the number of flows in state UP.
+ *  5. The gauge tunnel.open_now is the number of flows in state UP; `waiting` of a forward is that
+ *     of its flows in state OPENING.
  */
 #ifndef SN_PLUGINS_TUNNEL_TUNNEL_H
 #define SN_PLUGINS_TUNNEL_TUNNEL_H
@@ -83,6 +84,7 @@ struct forward {
     uint32_t state;       /* enum forward_state */
     uint32_t index;
     uint32_t listen_err; /* FAILED: enum sn_err */
+    uint32_t waiting;    /* its flows in state OPENING */
     char bound[TUNNEL_BOUND_MAX];
     struct counts counts;
 };

@@ -24,7 +24,7 @@ static const struct {
     [SN_ENOTYET] = {"not-yet-valid", "the certificate is not yet valid"},
     [SN_EAUTH] = {"bad-signature", "a signature or seal does not verify"},
     [SN_EREPLAY] = {"replay", "a sequence number or epoch was seen before"},
-    [SN_EUNREACHABLE] = {"unreachable", "the address cannot be reached"},
+    [SN_EUNREACHABLE] = {"unreachable", "connection refused, or no way to the address"},
     [SN_ESTATE] = {"bad-state", "not possible in the present state"},
     [SN_EVERSION] = {"version", "the version is not supported"},
     [SN_ECANCELLED] = {"cancelled", "it was cancelled"},

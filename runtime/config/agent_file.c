@@ -20,7 +20,8 @@
 static const struct sn_config_field key_item = {.kind = SN_CONFIG_KEY};
 static const struct sn_config_field listen_item = {.kind = SN_CONFIG_LISTEN_URL};
 static const struct sn_config_field address_item = {.kind = SN_CONFIG_ADDRESS};
-static const struct sn_config_field pattern_item = {.kind = SN_CONFIG_PATTERN};
+static const struct sn_config_field origin_item = {.kind = SN_CONFIG_PATTERN,
+                                                   .flags = SN_CONFIG_ROLES};
 static const struct sn_config_field types_item = {.kind = SN_CONFIG_TYPES};
 
 static const struct sn_config_field link_fields[] = {
@@ -60,8 +61,8 @@ static const struct sn_config_field access_fields[] = {
      .flags = SN_CONFIG_REQUIRED | SN_CONFIG_ONE_OR_LIST,
      .min = 1,
      .max = 256,
-     .item = &pattern_item,
-     .help = "Agents that may send them."},
+     .item = &origin_item,
+     .help = "Agents that may send them; `role:NAME` means those whose certificate has the role."},
     {0},
 };
 
@@ -306,6 +307,16 @@ static void check_plugins(const struct sn_agent_file *agent, struct sn_findings 
     }
 }
 
+/* One finding says more than dozens about unknown keys. */
+static int is_fleet(const struct sn_config_node *root, struct sn_findings *findings)
+{
+    if (sn_config_get(root, "sites") == NULL || sn_config_get(root, "agent") != NULL) return 0;
+    sn_findings_add_node(findings, root, "%s",
+                         "this is a fleet file, not an agent's; render it first (sennit render "
+                         "FLEET.yaml --out DIR), and name DIR/SITE/AGENT/agent.yaml");
+    return 1;
+}
+
 enum sn_err sn_agent_file_parse(const void *bytes, size_t size, const char *file,
                                 struct sn_findings *findings, struct sn_agent_file **out_agent)
 {
@@ -314,7 +325,9 @@ enum sn_err sn_agent_file_parse(const void *bytes, size_t size, const char *file
     if (agent == NULL) return SN_ENOMEM;
     enum sn_err err = sn_config_parse(bytes, size, file, findings, &agent->tree);
     if (err != SN_OK) goto out;
-    err = sn_schema_check(sn_config_root(agent->tree), sn_agent_file_fields, findings);
+    err = is_fleet(sn_config_root(agent->tree), findings)
+              ? sn_findings_result(findings, before)
+              : sn_schema_check(sn_config_root(agent->tree), sn_agent_file_fields, findings);
     if (err != SN_OK) goto out;
     err = read_agent(agent);
     if (err != SN_OK) goto out;

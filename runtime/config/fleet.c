@@ -18,6 +18,9 @@
 #include "config/schema.h"
 #include "config/tree.h"
 
+#define OPEN_WAIT_MS   15000u /* of a forward, as the tunnel plugin has it */
+#define OPEN_MARGIN_MS 5000u
+
 int sn_config_patterns_match(const struct sn_config_node *patterns, const char *name)
 {
     for (uint32_t i = 0; i < sn_config_count(patterns); i++) {
@@ -25,6 +28,25 @@ int sn_config_patterns_match(const struct sn_config_node *patterns, const char *
         if (sn_agent_pattern_matches(pattern, name)) return 1;
     }
     return 0;
+}
+
+static int has_role(const struct sn_fleet_agent *agent, const char *role)
+{
+    for (uint32_t i = 0; i < sn_config_count(agent->roles); i++) {
+        if (strcmp(sn_config_text(sn_config_at(agent->roles, i), ""), role) == 0) return 1;
+    }
+    return 0;
+}
+
+int sn_fleet_patterns_match(const struct sn_config_node *patterns,
+                            const struct sn_fleet_agent *agent)
+{
+    for (uint32_t i = 0; i < sn_config_count(patterns); i++) {
+        const char *pattern = sn_config_text(sn_config_at(patterns, i), "");
+        const char *role = sn_config_role_of(pattern);
+        if (role != NULL && has_role(agent, role)) return 1;
+    }
+    return sn_config_patterns_match(patterns, agent->name);
 }
 
 /* An address of its own is where nobody listens on all interfaces or on a port still to be chosen.
@@ -226,6 +248,18 @@ static uint32_t resolve_target(const struct sn_fleet *fleet, const struct sn_con
     return SN_FLEET_NONE;
 }
 
+/* A client should outlast the search for its service. */
+static uint32_t open_wait_ms(const struct sn_fleet *fleet, const struct sn_fleet_forward *forward)
+{
+    uint32_t wait_ms = OPEN_WAIT_MS;
+    if (forward->target != SN_FLEET_NONE) {
+        uint32_t connect_ms = fleet->targets[forward->target].connect_wait_ms;
+        if (connect_ms + OPEN_MARGIN_MS > wait_ms) wait_ms = connect_ms + OPEN_MARGIN_MS;
+    }
+    const struct sn_config_node *given = sn_config_get(forward->node, "open_wait_ms");
+    return (uint32_t)sn_config_int(given, wait_ms);
+}
+
 static enum sn_err read_forwards(struct sn_fleet *fleet, const struct sn_config_node *root,
                                  struct sn_findings *findings)
 {
@@ -243,6 +277,7 @@ static enum sn_err read_forwards(struct sn_fleet *fleet, const struct sn_config_
         forward->listen = sn_config_text(sn_config_get(forward->node, "listen"), "");
         forward->target =
             resolve_target(fleet, targets, sn_config_get(forward->node, "target"), findings);
+        forward->open_wait_ms = open_wait_ms(fleet, forward);
     }
     return SN_OK;
 }
@@ -314,6 +349,16 @@ static enum sn_err read_fleet(struct sn_fleet *fleet, struct sn_findings *findin
     return read_plugins(fleet, sn_config_get(root, "plugins"));
 }
 
+/* One finding says more than dozens about unknown keys. */
+static int is_agent_file(const struct sn_config_node *root, struct sn_findings *findings)
+{
+    if (sn_config_get(root, "agent") == NULL || sn_config_get(root, "sites") != NULL) return 0;
+    sn_findings_add_node(findings, root, "%s",
+                         "this is the file of one agent, not a fleet file, which has `sites`; name "
+                         "the fleet file that it was rendered from");
+    return 1;
+}
+
 enum sn_err sn_fleet_parse(const void *bytes, size_t size, const char *file,
                            struct sn_findings *findings, struct sn_fleet **out_fleet)
 {
@@ -322,7 +367,9 @@ enum sn_err sn_fleet_parse(const void *bytes, size_t size, const char *file,
     if (fleet == NULL) return SN_ENOMEM;
     enum sn_err err = sn_config_parse(bytes, size, file, findings, &fleet->tree);
     if (err != SN_OK) goto out;
-    err = sn_schema_check(sn_config_root(fleet->tree), sn_fleet_fields, findings);
+    err = is_agent_file(sn_config_root(fleet->tree), findings)
+              ? sn_findings_result(findings, before)
+              : sn_schema_check(sn_config_root(fleet->tree), sn_fleet_fields, findings);
     if (err != SN_OK) goto out;
     err = read_fleet(fleet, findings);
     if (err != SN_OK) goto out;

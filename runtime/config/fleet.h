@@ -55,6 +55,7 @@ struct sn_fleet_forward {
     const char *name;
     uint32_t at; /* agent */
     uint32_t target;
+    uint32_t open_wait_ms;
     const char *listen;
     const struct sn_config_node *node;
 };
@@ -111,5 +112,8 @@ const char *sn_fleet_agent_address(const struct sn_fleet_agent *agent, uint32_t 
 
 /* Nonzero when one of the patterns (site/agent, site/star, star) matches the name. */
 int sn_config_patterns_match(const struct sn_config_node *patterns, const char *name);
+/* The same for an agent of the fleet, whose roles count too (role:NAME). */
+int sn_fleet_patterns_match(const struct sn_config_node *patterns,
+                            const struct sn_fleet_agent *agent);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/fleet_int.h"
 #include "config/listen.h"
+#include "config/schema.h"
 #include "config/tree.h"
 
 struct check {
@@ -117,12 +118,37 @@ static void report_site(const struct check *c, const struct sn_config_node *node
                          suggest.best);
 }
 
+/* Returns 1 when somebody has the role. */
+static int check_role(const struct check *c, const struct sn_config_node *node, const char *role)
+{
+    struct sn_suggest suggest;
+    sn_suggest_init(&suggest, role);
+    for (uint32_t i = 0; i < c->fleet->agent_count; i++) {
+        const struct sn_config_node *roles = c->fleet->agents[i].roles;
+        for (uint32_t j = 0; j < sn_config_count(roles); j++) {
+            const char *other = sn_config_text(sn_config_at(roles, j), "");
+            if (strcmp(other, role) == 0) return 1;
+            sn_suggest_offer(&suggest, other);
+        }
+    }
+    if (suggest.best == NULL) {
+        sn_findings_add_node(c->findings, node, "no agent in this fleet has the role `%s`", role);
+    } else {
+        sn_findings_add_node(c->findings, node,
+                             "no agent in this fleet has the role `%s`; did you mean `role:%s`?",
+                             role, suggest.best);
+    }
+    return 0;
+}
+
 /* Every pattern must match somebody: one that matches nobody is a typo. Returns 1 when it does. */
 static int check_pattern(const struct check *c, const struct sn_config_node *node)
 {
     char site[SN_LABEL_BYTES_MAX + 1];
     const char *pattern = sn_config_text(node, "");
     if (strcmp(pattern, "*") == 0) return 1; /* a fleet has agents */
+    const char *role = sn_config_role_of(pattern);
+    if (role != NULL) return check_role(c, node, role);
     const char *slash = strchr(pattern, '/');
     SN_ASSERT(slash != NULL); /* the schema checked its form */
     if (strcmp(slash, "/*") != 0) {
@@ -150,7 +176,7 @@ static void check_target(const struct check *c, const struct sn_fleet_target *ta
     if (!check_patterns(c, target->allow) || target->at == SN_FLEET_NONE) return;
     for (uint32_t i = 0; i < c->fleet->agent_count; i++) {
         if (i == target->at) continue;
-        if (sn_config_patterns_match(target->allow, agent_name(c, i))) return;
+        if (sn_fleet_patterns_match(target->allow, &c->fleet->agents[i])) return;
     }
     sn_findings_add_node(c->findings, target->allow,
                          "nobody may use this target: `allow` matches no agent but %s itself",
@@ -185,7 +211,7 @@ static void check_forward_target(const struct check *c, const struct sn_fleet_fo
                              target->address);
         return;
     }
-    if (!sn_config_patterns_match(target->allow, from)) {
+    if (!sn_fleet_patterns_match(target->allow, &c->fleet->agents[forward->at])) {
         sn_findings_add_node(c->findings, node,
                              "target `%s` does not allow %s; add it to targets.%s.allow",
                              target->name, from, target->name);
@@ -196,6 +222,18 @@ static void check_forward_target(const struct check *c, const struct sn_fleet_fo
                              "`links` of either",
                              from, to);
     }
+}
+
+/* A client that gives up first makes the target's wait useless. */
+static void check_forward_wait(const struct check *c, const struct sn_fleet_forward *forward)
+{
+    const struct sn_config_node *node = sn_config_get(forward->node, "open_wait_ms");
+    if (node == NULL || forward->target == SN_FLEET_NONE) return;
+    const struct sn_fleet_target *target = &c->fleet->targets[forward->target];
+    if (forward->open_wait_ms > target->connect_wait_ms) return;
+    sn_findings_add_node(c->findings, node,
+                         "%u is not longer than connect_wait_ms (%u) of target `%s`",
+                         forward->open_wait_ms, target->connect_wait_ms, target->name);
 }
 
 static void check_forward_listen(const struct check *c, uint32_t index)
@@ -262,6 +300,7 @@ void sni_fleet_check(const struct sn_fleet *fleet, struct sn_findings *findings)
     for (uint32_t i = 0; i < fleet->forward_count && !sn_findings_is_full(findings); i++) {
         check_forward_target(&c, &fleet->forwards[i]);
         check_forward_listen(&c, i);
+        check_forward_wait(&c, &fleet->forwards[i]);
     }
     for (uint32_t i = 0; i < fleet->access_count; i++) {
         (void)check_patterns(&c, fleet->access[i].from); /* its findings are all that is wanted */

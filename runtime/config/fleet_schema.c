@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fleet file as tables: they check it and generate its reference. */
 #include "config/fleet_int.h"
+#include "config/schema.h"
 
 /* Entries of lists; their keys name nothing. */
 static const struct sn_config_field listen_item = {.kind = SN_CONFIG_LISTEN_URL};
 static const struct sn_config_field address_item = {.kind = SN_CONFIG_ADDRESS};
 static const struct sn_config_field label_item = {.kind = SN_CONFIG_LABEL};
 static const struct sn_config_field pattern_item = {.kind = SN_CONFIG_PATTERN};
+static const struct sn_config_field origin_item = {.kind = SN_CONFIG_PATTERN,
+                                                   .flags = SN_CONFIG_ROLES};
 static const struct sn_config_field types_item = {.kind = SN_CONFIG_TYPES};
 
 static const struct sn_config_field link_fields[] = {
@@ -55,7 +58,7 @@ static const struct sn_config_field agent_fields[] = {
     {.key = "roles",
      .kind = SN_CONFIG_LIST,
      .flags = SN_CONFIG_ONE_OR_LIST,
-     .min = 1,
+     .min = 0,
      .max = SN_ROLES_MAX,
      .item = &label_item,
      .help = "Roles that the agent's certificate grants."},
@@ -84,8 +87,8 @@ const struct sn_config_field sni_fleet_target_fields[] = {
      .flags = SN_CONFIG_REQUIRED | SN_CONFIG_ONE_OR_LIST,
      .min = 1,
      .max = SN_FLEET_PATTERNS_MAX,
-     .item = &pattern_item,
-     .help = "Agents that may use the target."},
+     .item = &origin_item,
+     .help = "Agents that may use the target; `role:NAME` means those with the role."},
     {.key = "connect_wait_ms",
      .kind = SN_CONFIG_INT,
      .min = 0,
@@ -111,6 +114,14 @@ static const struct sn_config_field forward_fields[] = {
      .kind = SN_CONFIG_LABEL,
      .flags = SN_CONFIG_REQUIRED,
      .help = "The target that they reach."},
+    {.key = "open_wait_ms",
+     .kind = SN_CONFIG_INT,
+     .min = 1,
+     .max = 900000,
+     .help =
+         "How long a client waits for a peer that is down or a service that is late, in "
+         "milliseconds; absent: 15000, or the target's `connect_wait_ms` and 5000 more if that is "
+         "longer."},
     {0},
 };
 
@@ -134,8 +145,8 @@ static const struct sn_config_field access_fields[] = {
      .flags = SN_CONFIG_REQUIRED | SN_CONFIG_ONE_OR_LIST,
      .min = 1,
      .max = SN_FLEET_PATTERNS_MAX,
-     .item = &pattern_item,
-     .help = "Agents that may send them."},
+     .item = &origin_item,
+     .help = "Agents that may send them; `role:NAME` means those with the role."},
     {0},
 };
 

@@ -25,7 +25,9 @@ static const char *type_name(const struct sn_config_field *field)
     case SN_CONFIG_ENUM: return "word";
     case SN_CONFIG_LABEL: return "name";
     case SN_CONFIG_AGENT: return "site/agent";
-    case SN_CONFIG_PATTERN: return "site/agent, site/\\*, \\*";
+    case SN_CONFIG_PATTERN:
+        return field->flags & SN_CONFIG_ROLES ? "site/agent, site/\\*, role:NAME, \\*"
+                                              : "site/agent, site/\\*, \\*";
     case SN_CONFIG_TYPES: return "message types";
     case SN_CONFIG_ADDRESS:
     case SN_CONFIG_LISTEN: return "host:port";

@@ -114,6 +114,7 @@ static void add_forwards(struct sni_out *out, const struct sn_render *render)
         add_line(out, 10, "listen", forward->listen);
         add_line(out, 10, "to", fleet->agents[target->at].name);
         add_line(out, 10, "target", target->name);
+        sni_out_format(out, "          open_wait_ms: %u\n", forward->open_wait_ms);
     }
 }
 

@@ -20,6 +20,8 @@
 #define PATH_BYTES_MAX 4095 /* PATH_MAX of Linux without the NUL */
 #define KEY_PREFIX     "ed25519:"
 #define KEY_DIGITS     64u
+#define ROLE_PREFIX    "role:"
+#define ROLES_NAME     "an agent as site/agent, a site as site/*, a role as role:NAME, or *"
 
 struct frame {
     const struct sn_config_node *node;
@@ -188,6 +190,18 @@ int sn_config_key_text_is_valid(const char *text)
     return sn_hex_decode(text + prefix, strlen(text + prefix), key, sizeof key) == SN_OK;
 }
 
+const char *sn_config_role_of(const char *pattern)
+{
+    size_t prefix = strlen(ROLE_PREFIX);
+    return strncmp(pattern, ROLE_PREFIX, prefix) == 0 ? pattern + prefix : NULL;
+}
+
+static int is_role(const char *text)
+{
+    const char *role = sn_config_role_of(text);
+    return role != NULL && sn_label_is_valid(role, strlen(role));
+}
+
 static int is_path(const char *text)
 {
     size_t size = strlen(text);
@@ -253,12 +267,14 @@ static void check_text(struct checker *c, const struct sn_config_node *node,
         return;
     }
     if (field->kind == SN_CONFIG_TEXT) check_length(c, node, field);
-    if (is_of_form(text, field->kind)) return;
+    int has_roles = (field->flags & SN_CONFIG_ROLES) != 0;
+    if (is_of_form(text, field->kind) || (has_roles && is_role(text))) return;
     int is_address = field->kind == SN_CONFIG_ADDRESS || field->kind == SN_CONFIG_LISTEN ||
                      field->kind == SN_CONFIG_LISTEN_URL;
     char quoted[SN_QUOTE_MAX];
-    sn_findings_add_node(c->findings, node, "expected %s, found %s%s", kind_name(field->kind),
-                         sn_quote(text, quoted), is_address ? address_hint(text, field->kind) : "");
+    sn_findings_add_node(c->findings, node, "expected %s, found %s%s",
+                         has_roles ? ROLES_NAME : kind_name(field->kind), sn_quote(text, quoted),
+                         is_address ? address_hint(text, field->kind) : "");
 }
 
 static void list_keys(const struct sn_config_field *fields, char *out, size_t capacity)

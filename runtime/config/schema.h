@@ -10,6 +10,13 @@
 #include "config/tree.h"
 #include "sennit/config.h"
 
+/* PATTERN: may also name those with a role, as role:NAME. In tables of the program only: no flag of
+ * the plugin ABI has this bit. */
+#define SN_CONFIG_ROLES 0x10000u
+
+/* NAME of a pattern role:NAME, else NULL. */
+const char *sn_config_role_of(const char *pattern);
+
 /* `node` must be a mapping with the keys of `fields`. Findings carry the full path from the root of
  * the file, so a plugin's part is checked the same way as a whole file. Errors: EINVAL (findings
  * were added), ENOMEM. After SN_OK the accessors with `fields` cannot fail. */

@@ -41,11 +41,12 @@ static const char body[] =
     "    listen: \"127.0.0.1:8080\"\n"
     "    target: web\n"
     "\n"
-    "# Who may write to which actor. Everything else is denied; ping is open to every member.\n"
-    "access:\n"
-    "  - to: \"paris/hub:echo\"\n"
-    "    types: [\"echo.*\"]\n"
-    "    from: [\"amsterdam/*\"]\n";
+    "# Who may write to which actor of your plugins. Everything else is denied; ping is open to "
+    "every member.\n"
+    "# access:\n"
+    "#   - to: \"paris/hub:echo\"\n"
+    "#     types: [\"echo.*\"]\n"
+    "#     from: [\"amsterdam/*\"]\n";
 
 enum sn_err sn_fleet_starter(const char *mesh, char **out_text)
 {

@@ -63,6 +63,7 @@ struct sni_posix {
     pthread_mutex_t park_mutex; /* guards is_unparked */
     pthread_cond_t unparked;    /* on the monotonic clock */
     int is_unparked;
+    _Atomic uint32_t output_err; /* enum sn_err; partner: itself, the first failure stays */
 };
 
 struct sni_posix *sni_posix_of(struct sn_env *env);

@@ -27,7 +27,15 @@ SN_MUST_CHECK enum sn_err sn_process_wait(struct sn_env *env, struct sn_process 
 SN_MUST_CHECK enum sn_err sn_process_remove_folder(struct sn_env *env, const char *path);
 /* Path of this program. */
 SN_MUST_CHECK enum sn_err sn_process_self(struct sn_env *env, char *out, size_t capacity);
-/* Blocks the calling thread. Command line programs only. */
+/* The first failure of writing to standard output (sn_env_print is best effort), or SN_OK. Any
+ * thread. */
+enum sn_err sn_process_output_err(struct sn_env *env);
+/* SIGTERM, SIGINT and SIGHUP end the process at once again, also while it computes or waits for a
+ * reader of its output, as before the environment was made. For programs without a request handler;
+ * calling thread, before any other exists. */
+void sn_process_end_on_signals(struct sn_env *env);
+/* Blocks the calling thread; an operator's Ctrl-C ends the process meanwhile, also when ms is 0.
+ * Command line programs only. */
 void sn_process_sleep_ms(struct sn_env *env, uint64_t ms);
 
 #endif

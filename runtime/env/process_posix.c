@@ -24,9 +24,15 @@
 #define PRINT_STALL_MS 1000 /* how long a full, non-blocking terminal or pipe may hold us up */
 #define STATM_BYTES    128  /* seven numbers */
 
+static void note_output_error(struct sn_env *env, int code)
+{
+    uint32_t none = SN_OK;
+    uint32_t err = (uint32_t)sni_err_from_errno(code);
+    (void)atomic_compare_exchange_strong(&sni_posix_of(env)->output_err, &none, err);
+}
+
 void sni_posix_print(struct sn_env *env, int to_stderr, const char *text, size_t size)
 {
-    (void)env; /* the process's own descriptors */
     int fd = to_stderr ? STDERR_FILENO : STDOUT_FILENO;
     while (size > 0) {
         ssize_t put = write(fd, text, size);
@@ -36,7 +42,11 @@ void sni_posix_print(struct sn_env *env, int to_stderr, const char *text, size_t
             int rc = poll(&item, 1, PRINT_STALL_MS);
             if (rc > 0 && (item.revents & POLLOUT)) continue;
         }
-        if (put <= 0) return; /* best effort: nowhere to complain */
+        if (put <= 0) {
+            /* Best effort; whoever must know that a result arrived asks sn_process_output_err. */
+            if (!to_stderr) note_output_error(env, put < 0 ? errno : EIO);
+            return;
+        }
         text += put;
         size -= (size_t)put;
     }
@@ -196,4 +206,17 @@ void sn_process_sleep_ms(struct sn_env *env, uint64_t ms)
     SN_ASSERT(ms < UINT64_MAX);
     enum sn_err err = sni_posix_poll(sni_posix_of(env), -1, 0, sni_deadline_ns(ms));
     SN_ASSERT(err == SN_ETIMEDOUT); /* there is nothing else to wait for */
+}
+
+enum sn_err sn_process_output_err(struct sn_env *env)
+{
+    SN_ASSERT(env != NULL && env->magic == SN_ENV_MAGIC);
+    return (enum sn_err)atomic_load(&sni_posix_of(env)->output_err);
+}
+
+void sn_process_end_on_signals(struct sn_env *env)
+{
+    SN_ASSERT(env != NULL && env->magic == SN_ENV_MAGIC);
+    int rc = pthread_sigmask(SIG_SETMASK, &sni_posix_of(env)->old_mask, NULL);
+    SN_ASSERT(rc == 0);
 }

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong in a file is found before anything starts, and said with its place and a way to mend it."""
+"""What is wrong is said, with its place and a way to mend it: in a file before anything starts, and in a running mesh by
+the commands that ask about it. And every command lets itself be stopped."""
+import json
 import os
 import re
+import signal
 import socket
+import subprocess
+import time
 
 import harness
-from harness import check, check_equal
+from harness import check, check_equal, wait_until
 
 SITES = ("sites:\n"
          "  paris: {hub: {listen: [\"tls://127.0.0.1:%d\"]}}\n"
@@ -93,6 +98,9 @@ def test_agent_file_findings(lab):
         check_equal(hub.wait(), 2, "%s: exit status" % what)
         hub.wait_line(re.escape(hub.file) + finding, 5)
         check_nothing_started(hub, port, files)
+        done = lab.command("check", hub.file)
+        check_equal(done.returncode, 2, "%s: exit status of check" % what)
+        check(re.search(re.escape(hub.file) + finding, done.stderr), what, "said:", done.stderr)
     with open(hub.file, "w") as file:
         file.write(good)
     hub.start()
@@ -107,8 +115,11 @@ def test_key_mode(lab):
         os.chmod(hub.path("node.key"), mode)
         hub.spawn()
         check_equal(hub.wait(), 2, "exit status with mode %o" % mode)
-        hub.wait_line("chmod 600 .*node.key", 5)
+        hub.wait_line("^sennit agent: .*chmod 600 .*node.key", 5)
         check_nothing_started(hub, port, files)
+        done = lab.command("check", hub.file)
+        check_equal(done.returncode, 2, "exit status of check with mode %o" % mode)
+        check(re.search(r":\d+:\d+: key: .*chmod 600 .*node.key", done.stderr), done.stderr)
     os.chmod(hub.path("node.key"), 0o600)
     hub.start()
 
@@ -130,8 +141,9 @@ def test_missing_files(lab):
         os.rename(hub.path(name), hub.path("away"))
         hub.spawn()
         check_equal(hub.wait(), 2, "exit status without %s" % name)
-        hub.wait_line(re.escape(name), 5)
+        hub.wait_line("^sennit agent: .*%s: there is no such file; make it" % re.escape(name), 5)
         check(not is_listening(port), "it listens")
+        check_equal(lab.command("check", hub.file).returncode, 2, "exit status of check without %s" % name)
         os.rename(hub.path("away"), hub.path(name))
     done = lab.command("agent", "-c", lab.path("nothing.yaml"))
     check_equal(done.returncode, 2, "exit status without a file")
@@ -149,6 +161,147 @@ def test_usage(lab):
     check(done.returncode in (1, 2), "init overwrote a folder")
 
 
+def test_lost_pings(lab):
+    """Why a ping had no answer is told in words, and counted under the ledger's reasons."""
+    hub, edge = lab.pair()
+    hub.stop()
+    wait_until(lambda: not edge.is_up(hub.name), 10, "the edge sees the hub down")
+    done, result = edge.ping(hub.name, 2, "--timeout", "200")
+    check_equal(done.returncode, 1, "exit status")
+    check_equal((result["sent"], result["received"], result["lost"]), (2, 0, {"deadline": 2}), "counts")
+    check_equal([result[key] for key in ("min_us", "p50_us", "p99_us", "max_us")], [None] * 4, "times of none")
+    # What the agent knows about that peer, too: the hub's port is closed.
+    check(re.search("paris/hub is (down|connecting): .*(refused|unreachable)", done.stderr), done.stderr)
+    text = edge.command("ping", hub.name, "--count", "1", "--timeout", "200").stdout
+    check("ping 1: no answer: deadline\n" in text, text)
+    check("sent 1, received 0, deadline 1, min -, p50 -, p99 -, max -\n" in text, text)
+    done, result = edge.ping("tokyo/nobody")
+    check_equal((done.returncode, result["lost"]), (1, {"no-agent": 1}), "an agent that nobody knows")
+
+
+def test_waiting_clients(lab):
+    """While the peer is away, `forwards` shows who waits, and for whom."""
+    hub, edge = lab.pair("targets:\n  web: {at: paris/hub, address: \"127.0.0.1:%d\", allow: [\"*\"]}\n"
+                         "forwards:\n  web: {at: amsterdam/edge, listen: \"127.0.0.1:0\", target: web}\n"
+                         % harness.free_port())
+    where = edge.bound("web")
+    check_equal(edge.forward("web")["waiting"], 0, "waiting clients")
+    hub.kill()
+    with harness.connect(where):
+        entry = wait_until(lambda: edge.forward("web") if edge.forward("web")["waiting"] else None, 5,
+                           "a client waits")
+        check_equal((entry["waiting"], entry["state"], entry["error"]), (1, "listening", "waiting for paris/hub"))
+
+
+def processes_of(program, folder):
+    """Processes of the program whose command line names the folder."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                words = file.read().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if words[0] == program and any(folder in word for word in words):
+            found.append(words)
+    return found
+
+
+def sleeps(pid):
+    """It waits, and goes on waiting for longer than an answer of an agent takes."""
+    for _ in range(10):
+        with open("/proc/%d/stat" % pid) as file:
+            if file.read().rsplit(")", 1)[1].split()[0] != "S":
+                return False
+        time.sleep(0.03)
+    return True
+
+
+def check_stops(lab, number, words, is_busy, statuses):
+    process = lab.spawn([lab.sennit, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: is_busy(process), 20, "`sennit %s` is at work" % words[0])
+    begin = time.monotonic()
+    process.send_signal(number)
+    try:
+        status = process.wait(10)
+    except subprocess.TimeoutExpired:
+        raise harness.Failure("`sennit %s` goes on after signal %d" % (" ".join(words), number))
+    took = time.monotonic() - begin
+    check(status in statuses, words[0], "exit status", status)
+    check(took < (10 if lab.is_sanitized else 4), words[0], "took", took, "s to end")
+
+
+def test_interrupts(lab):
+    """Ctrl-C and SIGTERM end every command at once, whatever it does: waiting for an answer, for the next ping, for
+    nothing at all, or for somebody who reads what it prints."""
+    hub, edge = lab.pair()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for interval in ("0", "60000"):
+            before = hub.handled()["ping"]
+            check_stops(lab, number, ["ping", hub.name, "--count", "100000", "--interval", interval, "-c", edge.file],
+                        lambda process: hub.handled()["ping"] > before, [-number])
+    os.kill(hub.pid, signal.SIGSTOP)
+    check_stops(lab, signal.SIGINT, ["ping", hub.name, "--timeout", "600000", "-c", edge.file],
+                lambda process: os.path.exists("/proc/%d/exe" % process.pid) and not time.sleep(0.3),
+                [-signal.SIGINT])
+    # An agent that does not answer at all.
+    os.kill(edge.pid, signal.SIGSTOP)
+    check_stops(lab, signal.SIGTERM, ["status", "-c", edge.file],
+                lambda process: not time.sleep(0.3), [-signal.SIGTERM])
+    os.kill(edge.pid, signal.SIGCONT)
+    os.kill(hub.pid, signal.SIGCONT)
+    # A large fleet: it ends between two agents, and leaves no file half written.
+    large = lab.fleet("sites:\n  a:\n" + "".join("    n%d: {}\n" % i for i in range(2000)), folder="large", render=False)
+    out = os.path.join(large, "out")
+    check_stops(lab, signal.SIGINT, ["render", os.path.join(large, "fleet.yaml"), "--out", out],
+                lambda process: os.path.isdir(os.path.join(out, "a", "n1")), [-signal.SIGINT])
+    check_equal([name for _, _, names in os.walk(out) for name in names if name != "node.key"], [],
+                "files besides keys that are kept")
+    # A reader that does not read: the pipe is full, and the command waits in the middle of its output.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    process = lab.spawn([lab.sennit, "metrics", "-c", edge.file], stdout=writer)
+    os.close(writer)
+    wait_until(lambda: sleeps(process.pid), 10, "it waits for the reader")
+    process.send_signal(signal.SIGTERM)
+    check_equal(process.wait(10), -signal.SIGTERM, "exit status of a command that waits for its reader")
+    os.close(reader)
+
+
+def test_soak_interrupt(lab):
+    """Ctrl-C ends a soak test with its agents, and the verdict says why it failed."""
+    scenario = lab.write("s.yaml", "scenario: delivery\nstarts: 50\nmessages: 2000\n")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        out = lab.path("soak-%d" % number)
+        check_stops(lab, number, ["soak", scenario, "--out", out],
+                    lambda process: len(processes_of(lab.sennit, out)) >= 3, [1])
+        check_equal(processes_of(lab.sennit, out), [], "processes that are left")
+        with open(os.path.join(out, "verdict.json")) as file:
+            failures = json.load(file)["failures"]
+        check(any("interrupted" in line for line in failures), "the verdict does not say so:", failures)
+
+
+def test_lost_output(lab):
+    """A result that could not be written is no success."""
+    if not os.path.exists("/dev/full"):
+        raise harness.Skip("no /dev/full")
+    hub, _ = hub_alone(lab)
+    hub.start()
+    for words in (["peers"], ["status", "--json"], ["ledger"], ["metrics"], ["forwards", "--json"],
+                  ["ping", hub.name, "--count", "1"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([lab.sennit, *words, "-c", hub.file], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=30)
+        check_equal(done.returncode, 1, "exit status of %s" % words)
+        check("sennit %s: the output cannot be written: " % words[0] in done.stderr, words, "says", done.stderr)
+
+
 if __name__ == "__main__":
     harness.main([test_fleet_findings, test_good_files, test_agent_file_findings, test_key_mode,
-                  test_authority_mode, test_missing_files, test_usage])
+                  test_authority_mode, test_missing_files, test_usage, test_lost_pings, test_waiting_clients,
+                  test_interrupts, test_soak_interrupt, test_lost_output])

@@ -157,6 +157,7 @@ static void keygen_prints_the_public_key(void **state)
 }
 
 #define FLEET(authority) "mesh: m\nauthority: " authority "\nsites:\n  a: {b: {}}\n"
+#define PINNED(more)     "mesh: m\nagent: a/b\npins: {c/d: \"" KEY "\"}\n" more
 #define AGENT(more)      "mesh: m\nagent: a/b\nauthority: [\"" KEY "\"]\n" more
 
 static void check_tells_kinds_apart(void **state)
@@ -180,13 +181,14 @@ static void check_tells_kinds_apart(void **state)
         expect_part(caught_err, cases[i].message);
         assert_string_equal(caught_out, "");
     }
-    write_file("f.yaml", 0644, AGENT("key: node.key\ncertificate: agent.cert\n"));
+    assert_int_equal(keygen("kinds.key"), SN_EXIT_OK);
+    write_file("f.yaml", 0644, PINNED("key: kinds.key\n"));
     assert_int_equal(check("f.yaml"), SN_EXIT_OK);
     assert_string_equal(caught_out, "f.yaml: good (agent a/b of mesh m)\n");
-    write_file("f.yaml", 0644,
-               AGENT("key: node.key\ncertificate: agent.cert\nplugins: [{name: no-such}]\n"));
+    write_file("f.yaml", 0644, PINNED("key: gone.key\nplugins: [{name: no-such}]\n"));
     assert_int_equal(check("f.yaml"), SN_EXIT_USAGE);
-    expect_part(caught_err, "there is no plugin called no-such");
+    expect_part(caught_err, "f.yaml:4:6: key: gone.key: there is no such file"); /* and also */
+    expect_part(caught_err, "f.yaml:5:18: plugins[0].name: there is no plugin called no-such");
 }
 
 static void check_looks_at_the_authority(void **state)
@@ -215,7 +217,8 @@ static void check_looks_at_the_authority(void **state)
 static void check_takes_many_files(void **state)
 {
     (void)state;
-    write_file("good.yaml", 0644, AGENT("key: node.key\ncertificate: agent.cert\n"));
+    assert_int_equal(keygen("many.key"), SN_EXIT_OK);
+    write_file("good.yaml", 0644, PINNED("key: many.key\n"));
     write_file("bad.yaml", 0644, AGENT("key: node.key\ncolour: red\n"));
     assert_int_equal(check("bad.yaml good.yaml gone.yaml"), SN_EXIT_USAGE);
     expect_part(caught_err, "bad.yaml:5:1: colour: ");
@@ -224,6 +227,33 @@ static void check_takes_many_files(void **state)
     assert_int_equal(check("good.yaml good.yaml"), SN_EXIT_OK);
     assert_int_equal(check(""), SN_EXIT_USAGE);
     assert_int_equal(check("--"), SN_EXIT_USAGE);
+    assert_int_equal(check("good.yaml --reference fleet"), SN_EXIT_USAGE);
+    expect_part(caught_err, "usage: sennit check");
+}
+
+/* All keys of both files; what a plugin adds is its own. */
+static void check_prints_the_reference(void **state)
+{
+    (void)state;
+    assert_int_equal(check("--reference fleet"), SN_EXIT_OK);
+    expect_part(caught_out, "## The fleet file\n");
+    expect_part(caught_out, "| `sites.NAME.NAME.roles` | list of name, or one alone | |");
+    expect_part(caught_out, "| `access[].from` | list of site/agent, site/\\*, role:NAME, \\*");
+    expect_part(caught_out, "| `forwards.NAME.open_wait_ms` | number 1 to 900000 |");
+    expect_part(caught_out, "| `settings.accept.per_address` |");
+    assert_int_equal(check("--reference agent"), SN_EXIT_OK);
+    static const char *const keys[] = {"pins", "data", "run", "certificate", "log.level"};
+    for (unsigned i = 0; i < 5; i++) {
+        char row[64];
+        struct sn_text text;
+        sn_text_init(&text, row, sizeof row);
+        sn_text_add(&text, "| `%s` |", keys[i]);
+        expect_part(caught_out, row);
+    }
+    assert_int_equal(check("--reference no-such"), SN_EXIT_USAGE);
+    expect_part(caught_err, "no-such: there is no such plugin on this machine");
+    assert_int_equal(check("--reference ../fleet"), SN_EXIT_USAGE);
+    assert_string_equal(caught_out, "");
 }
 
 static void checking_survives_lack_of_memory(void **state)
@@ -256,6 +286,7 @@ int main(void)
         cmocka_unit_test(check_tells_kinds_apart),
         cmocka_unit_test(check_looks_at_the_authority),
         cmocka_unit_test(check_takes_many_files),
+        cmocka_unit_test(check_prints_the_reference),
         cmocka_unit_test(checking_survives_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, commands_begin, commands_end);

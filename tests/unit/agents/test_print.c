@@ -210,6 +210,92 @@ static void limits_hold(void **state)
                 "a.b.c.d.e.f.g.h: 1\n");
 }
 
+/* Prints what the JSON says as a ledger. Returns the exit status. */
+static int print_ledger(const char *json)
+{
+    static uint8_t bytes[16384];
+    struct sn_pack pack;
+    struct sn_cli cli = make_cli("ledger", "");
+    sn_pack_init(&pack, bytes, sizeof bytes);
+    assert_int_equal(sn_json_to_msgpack(json, strlen(json), &pack), SN_OK);
+    return sn_cli_print_ledger(&cli, pack.data, pack.size);
+}
+
+#define PARCELS                                                                                    \
+    "\"parcels\":{\"sent\":123456789,\"nng_sent\":123456789,\"received\":223456789,"               \
+    "\"nng_received\":223456789,\"resent\":7,\"messages_received\":323456789,"                     \
+    "\"messages_refused\":5,\"refused_auth\":1,\"refused_replay\":2,\"refused_other\":3}"
+
+static const char ledger[] =
+    "{\"peers\":["
+    "{\"agent\":\"amsterdam-west/storage-gate-1\",\"accepted\":423456789,\"delivered\":423456770,"
+    "\"queued\":3,\"undelivered\":{\"mailbox-full\":4,\"no-actor\":5},"
+    "\"unknown\":{\"peer-restarted\":7}," PARCELS "},"
+    "{\"agent\":\"paris/hub\",\"accepted\":0,\"delivered\":0,\"queued\":0,\"undelivered\":{},"
+    "\"unknown\":{}," PARCELS "}],"
+    "\"total\":{\"accepted\":423456789,\"delivered\":423456770,\"queued\":3,"
+    "\"undelivered\":{\"mailbox-full\":4,\"no-actor\":5},\"unknown\":{\"peer-restarted\":7},"
+    "\"local_accepted\":12}}";
+
+/* No line is longer than a terminal is wide, and no figure is missing. */
+static void a_ledger_fits_a_terminal(void **state)
+{
+    (void)state;
+    assert_int_equal(print_ledger(ledger), SN_EXIT_OK);
+    assert_string_equal(
+        caught_out,
+        "accepted:       423456789\n"
+        "delivered:      423456770\n"
+        "queued:         3\n"
+        "undelivered:    9\n"
+        "unknown:        7\n"
+        "local_accepted: 12\n"
+        "\n"
+        "peers:\n"
+        "agent                           accepted  delivered  queued  undelivered  unknown\n"
+        "amsterdam-west/storage-gate-1  423456789  423456770       3            9        7\n"
+        "paris/hub                              0          0       0            0        0\n"
+        "\n"
+        "reasons:\n"
+        "agent                          outcome      reason          count\n"
+        "amsterdam-west/storage-gate-1  undelivered  mailbox-full        4\n"
+        "amsterdam-west/storage-gate-1  undelivered  no-actor            5\n"
+        "amsterdam-west/storage-gate-1  unknown      peer-restarted      7\n"
+        "\n"
+        "parcels:\n"
+        "agent                               sent   nng_sent   received  nng_received  resent\n"
+        "amsterdam-west/storage-gate-1  123456789  123456789  223456789     223456789       7\n"
+        "paris/hub                      123456789  123456789  223456789     223456789       7\n"
+        "\n"
+        "incoming:\n"
+        "agent                           messages  refused  parcels_bad_auth  replayed  other\n"
+        "amsterdam-west/storage-gate-1  323456789        5                 1         2      3\n"
+        "paris/hub                      323456789        5                 1         2      3\n");
+    for (const char *line = caught_out; *line != '\0';) {
+        size_t size = strcspn(line, "\n");
+        assert_true(size <= 100);
+        line += size + 1;
+    }
+}
+
+static void odd_ledgers_are_shown_too(void **state)
+{
+    (void)state;
+    assert_int_equal(print_ledger("{\"peers\":[],\"total\":{}}"), SN_EXIT_OK);
+    expect_part(caught_out, "peers:          none\n");
+    assert_int_equal(print_ledger("{\"total\":3}"), SN_EXIT_OK); /* of another version */
+    assert_string_equal(caught_out, "total: 3\n");
+    assert_int_equal(print_ledger("[1]"), SN_EXIT_OK);
+    assert_int_equal(print_ledger("{\"peers\":[{\"agent\":3,\"undelivered\":{\"x\":\"y\"}}],"
+                                  "\"total\":{}}"),
+                     SN_EXIT_FAILED);
+    size_t in_use = sn_alloc_in_use();
+    sn_alloc_fail_nth(1);
+    assert_int_equal(print_ledger(ledger), SN_EXIT_FAILED);
+    sn_alloc_fail_nth(0);
+    assert_int_equal(sn_alloc_in_use(), in_use);
+}
+
 static void printing_survives_lack_of_memory(void **state)
 {
     size_t in_use = sn_alloc_in_use();
@@ -236,6 +322,8 @@ int main(void)
         cmocka_unit_test(long_values_are_cut_between_characters),
         cmocka_unit_test(damaged_bodies_are_told),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(a_ledger_fits_a_terminal),
+        cmocka_unit_test(odd_ledgers_are_shown_too),
         cmocka_unit_test(printing_survives_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, commands_begin, commands_end);

@@ -189,6 +189,12 @@ static void agents_that_cannot_be_reached(void **state)
     write_file("agent/bad.yaml", 0644, "mesh: m\nagent: a/b\ncolour: red\n");
     assert_int_equal(run_command(sn_cmd_view, "status", "-c agent/bad.yaml"), SN_EXIT_USAGE);
     expect_part(caught_err, "agent/bad.yaml:3:1: colour: ");
+    write_file("agent/fleet.yaml", 0644, "mesh: m\nauthority: a.key\nsites:\n  a: {b: {}}\n");
+    assert_int_equal(run_command(sn_cmd_view, "status", "-c agent/fleet.yaml"), SN_EXIT_USAGE);
+    assert_string_equal(caught_err,
+                        "agent/fleet.yaml:1:1: .: this is a fleet file, not an agent's; render it "
+                        "first (sennit render FLEET.yaml --out DIR), and name "
+                        "DIR/SITE/AGENT/agent.yaml\n");
     assert_int_equal(run_command(sn_cmd_view, "status", CONFIG " word"), SN_EXIT_USAGE);
     assert_int_equal(run_against(sn_cmd_view, "status", CONFIG, &refusal, 1, &player),
                      SN_EXIT_FAILED);
@@ -234,6 +240,10 @@ static void pings_are_counted(void **state)
     const struct answer good[] = {{0}, {0}, {0}};
     const struct answer mixed[] = {
         {0}, {.err = SN_ETIMEDOUT, .text = "timed out"}, {.payload = "0123456789abcdef"}};
+    const struct answer lost[] = {{.err = SN_EFULL, .text = "mailbox-full"},
+                                  {.err = SN_EDENIED, .text = "denied"},
+                                  {.err = SN_EFULL, .text = "mailbox-full"},
+                                  {.err = SN_EUNREACHABLE, .text = "a \"strange\" text"}};
     struct player player;
     (void)state;
     assert_int_equal(run_against(sn_cmd_ping, "ping",
@@ -245,20 +255,30 @@ static void pings_are_counted(void **state)
     assert_int_equal(player.seen.payload_size, 16);
     assert_int_equal(player.seen.timeout_ms, 70);
     assert_string_equal(caught_out, "{\"agent\":\"c/d\",\"sent\":3,\"received\":3,\"min_us\":250,"
-                                    "\"p50_us\":250,\"p99_us\":250,\"max_us\":250}\n");
+                                    "\"p50_us\":250,\"p99_us\":250,\"max_us\":250,"
+                                    "\"lost\":{}}\n");
     assert_int_equal(
         run_against(sn_cmd_ping, "ping", CONFIG " c/d --count=3 --interval=0", mixed, 3, &player),
         SN_EXIT_FAILED);
-    assert_string_equal(caught_out, "c/d: ping 1: 250 us\n"
-                                    "c/d: ping 2: no answer (timed out)\n"
-                                    "c/d: ping 3: no answer (the answer is not what was sent)\n"
-                                    "c/d: sent 3, received 1, min 250 us, p50 250 us, p99 250 us, "
-                                    "max 250 us\n");
+    assert_string_equal(
+        caught_out,
+        "c/d: ping 1: 250 us\n"
+        "c/d: ping 2: no answer: deadline\n"
+        "c/d: ping 3: no answer: altered\n"
+        "c/d: sent 3, received 1, deadline 1, altered 1, min 250 us, p50 250 us, p99 250 us, "
+        "max 250 us\n");
     assert_int_equal(
         run_against(sn_cmd_ping, "ping", CONFIG " c/d --count=1 --json", mixed + 1, 1, &player),
         SN_EXIT_FAILED);
-    assert_string_equal(caught_out, "{\"agent\":\"c/d\",\"sent\":1,\"received\":0,\"min_us\":0,"
-                                    "\"p50_us\":0,\"p99_us\":0,\"max_us\":0}\n");
+    assert_string_equal(caught_out, "{\"agent\":\"c/d\",\"sent\":1,\"received\":0,\"min_us\":null,"
+                                    "\"p50_us\":null,\"p99_us\":null,\"max_us\":null,"
+                                    "\"lost\":{\"deadline\":1}}\n");
+    assert_int_equal(
+        run_against(sn_cmd_ping, "ping", CONFIG " c/d --count=4 --interval=0", lost, 4, &player),
+        SN_EXIT_FAILED);
+    expect_part(caught_out, "c/d: ping 1: no answer: mailbox-full\n");
+    expect_part(caught_out, "c/d: sent 4, received 0, mailbox-full 2, denied 1, unreachable 1, "
+                            "min -, p50 -, p99 -, max -\n");
 }
 
 static void pings_that_cannot_be_sent(void **state)
@@ -270,7 +290,9 @@ static void pings_that_cannot_be_sent(void **state)
     assert_int_equal(run_against(sn_cmd_ping, "ping", CONFIG " c/x", &missing, 1, &player),
                      SN_EXIT_FAILED);
     expect_part(caught_err, "this agent knows no agent c/x");
-    assert_string_equal(caught_out, "");
+    assert_string_equal(caught_out, "c/x: ping 1: no answer: no-agent\n"
+                                    "c/x: sent 1, received 0, no-agent 1, min -, p50 -, p99 -, "
+                                    "max -\n");
     assert_int_equal(run_against(sn_cmd_ping, "ping", CONFIG " c/d --interval 0", cut, 2, &player),
                      SN_EXIT_UNREACHABLE);
     expect_part(caught_out, "sent 1, received 1");

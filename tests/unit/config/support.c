@@ -193,8 +193,8 @@ char *fleet_dump(const struct sn_fleet *fleet)
     }
     for (uint32_t i = 0; i < fleet->forward_count; i++) {
         const struct sn_fleet_forward *forward = &fleet->forwards[i];
-        put(&dump, "forward %s at=%u %s target=%u\n", forward->name, forward->at, forward->listen,
-            forward->target);
+        put(&dump, "forward %s at=%u %s target=%u wait=%u\n", forward->name, forward->at,
+            forward->listen, forward->target, forward->open_wait_ms);
     }
     for (uint32_t i = 0; i < fleet->access_count; i++) {
         put(&dump, "access %u:%s", fleet->access[i].at, fleet->access[i].actor);
@@ -256,4 +256,18 @@ char *read_example(const char *name)
     assert_true(text.size > 0);
     (void)fclose(file); /* was only read */
     return text.data;
+}
+
+void uncomment(char *text)
+{
+    static const char *const begins[] = {"# access:", "# plugins:", "#   "};
+    char *line = text;
+    while (*line != '\0') {
+        for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+            if (strncmp(line, begins[i], strlen(begins[i])) != 0) continue;
+            memmove(line, line + 2, strlen(line + 2) + 1);
+            break;
+        }
+        line = strchr(line, '\n') + 1; /* the examples end with a line */
+    }
 }

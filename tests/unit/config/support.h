@@ -35,5 +35,7 @@ char *agent_dump(const struct sn_agent_file *agent);
 
 /* A shipped example. Freed with free(). */
 char *read_example(const char *name);
+/* Takes the comment sign from what an example keeps for the reader's own plugins, in place. */
+void uncomment(char *text);
 
 #endif

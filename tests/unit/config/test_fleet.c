@@ -14,6 +14,13 @@
 #include "config/tree.h"
 #include "unit/config/support.h"
 
+/* What stands between the edge's links and the target's `allow`. */
+#define WEB                                                                                        \
+    "targets:\n"                                                                                   \
+    "  web:\n"                                                                                     \
+    "    at: paris/hub\n"                                                                          \
+    "    address: \"127.0.0.1:8000\"\n"
+
 static const struct edit_case cases[] = {
     {"mesh: demo", "meshh: demo",
      "f:1:1: mesh: required key `mesh` is missing: Name of the mesh; agents of another mesh are "
@@ -103,12 +110,18 @@ static const struct edit_case cases[] = {
      "`connect_wait_ms`?\n"},
     {"    allow: [\"amsterdam/*\"]\n", "",
      "f:12:3: targets.web.allow: required key `allow` is missing: Agents that may use the "
-     "target.\n"},
+     "target; `role:NAME` means those with the role.\n"},
     {"    allow: [\"amsterdam/*\"]\n", "    allow: []\n",
      "f:15:12: targets.web.allow: 0 entries; allowed are 1 to 256\n"},
     {"    allow: [\"amsterdam/*\"]\n", "    allow: [\"amsterdam*\"]\n",
-     "f:15:13: targets.web.allow[0]: expected an agent as site/agent, a site as site/*, or *, "
-     "found `amsterdam*`\n"},
+     "f:15:13: targets.web.allow[0]: expected an agent as site/agent, a site as site/*, a role "
+     "as role:NAME, or *, found `amsterdam*`\n"},
+    {"    allow: [\"amsterdam/*\"]\n", "    allow: [\"role:A\"]\n",
+     "f:15:13: targets.web.allow[0]: expected an agent as site/agent, a site as site/*, a role "
+     "as role:NAME, or *, found `role:A`\n"},
+    {"    at: [\"paris/*\"]\n", "    at: [\"role:a\"]\n",
+     "f:28:10: plugins[0].at[0]: expected an agent as site/agent, a site as site/*, or *, found "
+     "`role:a`\n"},
     {"types: [\"echo.*\"]", "types: [\"echo.*.x\"]",
      "f:24:13: access[0].types[0]: expected a message type such as echo.say, echo.*, or *, found "
      "`echo.*.x`\n"},
@@ -208,7 +221,27 @@ static const struct edit_case cases[] = {
     {"links: [paris/hub]",
      "links: [paris/hub]\n"
      "      roles: []",
-     "f:11:14: sites.amsterdam.edge.roles: 0 entries; allowed are 1 to 16\n"},
+     ""},
+    {"links: [paris/hub]\n" WEB "    allow: [\"amsterdam/*\"]\n",
+     "links: [paris/hub]\n      roles: [viewer]\n" WEB "    allow: [\"role:viewer\"]\n", ""},
+    {"links: [paris/hub]\n" WEB "    allow: [\"amsterdam/*\"]\n",
+     "links: [paris/hub]\n      roles: [viewer]\n" WEB "    allow: [\"role:viewre\"]\n",
+     "f:16:13: targets.web.allow[0]: no agent in this fleet has the role `viewre`; did you mean "
+     "`role:viewer`?\n"
+     "f:22:13: forwards.web.target: target `web` does not allow amsterdam/edge; add it to "
+     "targets.web.allow\n"},
+    {"    from: [\"amsterdam/*\"]", "    from: [\"role:viewer\"]",
+     "f:25:12: access[0].from[0]: no agent in this fleet has the role `viewer`\n"},
+    {"    target: web\n", "    target: web\n    open_wait_ms: 10001\n", ""},
+    {"    target: web\n", "    target: web\n    open_wait_ms: 10000\n",
+     "f:22:19: forwards.web.open_wait_ms: 10000 is not longer than connect_wait_ms (10000) of "
+     "target `web`\n"},
+    {"mesh: demo\n"
+     "authority: authority.key\n"
+     "sites:\n",
+     "mesh: demo\nagent: paris/hub\nkey: node.key\nplaces:\n",
+     "f:1:1: .: this is the file of one agent, not a fleet file, which has `sites`; name the fleet "
+     "file that it was rendered from\n"},
     {"    target: web\n",
      "    target: web\n"
      "  mail:\n"
@@ -348,6 +381,7 @@ static void a_good_fleet_becomes_a_model(void **state)
     assert_int_equal(fleet->forwards[0].at, 2);
     assert_int_equal(fleet->forwards[0].target, 0);
     assert_string_equal(fleet->forwards[0].listen, "127.0.0.1:8080");
+    assert_int_equal(fleet->forwards[0].open_wait_ms, 15000);
     assert_int_equal(fleet->access_count, 1);
     assert_int_equal(fleet->access[0].at, 0);
     assert_string_equal(fleet->access[0].actor, "echo");
@@ -408,6 +442,37 @@ static void settings_of_an_agent_override_those_of_the_fleet(void **state)
     free(text);
 }
 
+/* A client outlasts the search for its service, unless the fleet says how long it waits. */
+static void clients_wait_longer_than_targets(void **state)
+{
+    (void)state;
+    char *text = edit(fleet_text, "connect_wait_ms: 10000", "connect_wait_ms: 600000");
+    struct sn_fleet *fleet = parse_good(text);
+    assert_int_equal(fleet->forwards[0].open_wait_ms, 605000);
+    sn_fleet_free(fleet);
+    char *more = edit(text, "    target: web\n", "    target: web\n    open_wait_ms: 900000\n");
+    fleet = parse_good(more);
+    assert_int_equal(fleet->forwards[0].open_wait_ms, 900000);
+    sn_fleet_free(fleet);
+    free(more);
+    free(text);
+}
+
+static void roles_are_matched_as_names_are(void **state)
+{
+    (void)state;
+    char *text = edit(fleet_text, "spare: {}", "spare: {roles: [one, two]}");
+    char *more = edit(text, "from: [\"amsterdam/*\"]", "from: [\"role:two\", amsterdam/edge]");
+    struct sn_fleet *fleet = parse_good(more);
+    const struct sn_config_node *from = fleet->access[0].from;
+    assert_false(sn_fleet_patterns_match(from, &fleet->agents[0]));
+    assert_true(sn_fleet_patterns_match(from, &fleet->agents[1]));
+    assert_true(sn_fleet_patterns_match(from, &fleet->agents[2]));
+    sn_fleet_free(fleet);
+    free(more);
+    free(text);
+}
+
 /* A link counts in both directions. */
 static void a_link_from_the_target_is_enough(void **state)
 {
@@ -454,6 +519,13 @@ static void examples_are_good(void **state)
         char *text = read_example(names[i]);
         struct sn_fleet *fleet = parse_good(text);
         assert_true(fleet->agent_count >= 2);
+        assert_int_equal(fleet->access_count + fleet->plugin_count,
+                         0); /* of the reader's plugins */
+        sn_fleet_free(fleet);
+        uncomment(text);
+        fleet = parse_good(text);
+        assert_int_equal(fleet->access_count, 1);
+        assert_int_equal(fleet->plugin_count, i);
         sn_fleet_free(fleet);
         free(text);
     }
@@ -512,6 +584,8 @@ int main(void)
         cmocka_unit_test(a_good_fleet_becomes_a_model),
         cmocka_unit_test(the_address_to_dial_is_given_or_derived),
         cmocka_unit_test(settings_of_an_agent_override_those_of_the_fleet),
+        cmocka_unit_test(clients_wait_longer_than_targets),
+        cmocka_unit_test(roles_are_matched_as_names_are),
         cmocka_unit_test(a_link_from_the_target_is_enough),
         cmocka_unit_test(too_many_agents_are_refused),
         cmocka_unit_test(examples_are_good),

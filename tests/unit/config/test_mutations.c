@@ -39,7 +39,8 @@ static const char *const free_names[] = {
 
 /* Stand-ins for the schemas that plugins bring along: the host checks their parts before they
  * start. */
-static const struct sn_config_field pattern_item = {.kind = SN_CONFIG_PATTERN};
+static const struct sn_config_field pattern_item = {.kind = SN_CONFIG_PATTERN,
+                                                    .flags = SN_CONFIG_ROLES};
 static const struct sn_config_field target_fields[] = {
     {.key = "address", .kind = SN_CONFIG_ADDRESS, .flags = SN_CONFIG_REQUIRED, .help = ""},
     {.key = "allow",
@@ -56,6 +57,7 @@ static const struct sn_config_field forward_fields[] = {
     {.key = "listen", .kind = SN_CONFIG_LISTEN, .flags = SN_CONFIG_REQUIRED, .help = ""},
     {.key = "to", .kind = SN_CONFIG_AGENT, .flags = SN_CONFIG_REQUIRED, .help = ""},
     {.key = "target", .kind = SN_CONFIG_LABEL, .flags = SN_CONFIG_REQUIRED, .help = ""},
+    {.key = "open_wait_ms", .kind = SN_CONFIG_INT, .min = 1, .max = 900000, .help = ""},
     {0},
 };
 static const struct sn_config_field target_item = {.kind = SN_CONFIG_MAP, .fields = target_fields};
@@ -66,8 +68,8 @@ static const struct sn_config_field tunnel_fields[] = {
     {.key = "forwards", .kind = SN_CONFIG_DICT, .item = &forward_item, .help = ""},
     {0},
 };
-static const struct sn_config_field storage_fields[] = {
-    {.key = "path", .kind = SN_CONFIG_PATH, .flags = SN_CONFIG_REQUIRED, .help = ""},
+static const struct sn_config_field echo_fields[] = {
+    {.key = "greeting", .kind = SN_CONFIG_TEXT, .flags = SN_CONFIG_REQUIRED, .help = ""},
     {0},
 };
 
@@ -77,8 +79,8 @@ static enum sn_err check_plugin(const char *name, const struct sn_config_node *c
     if (config != NULL && strcmp(name, "tunnel") == 0) {
         return sn_schema_check(config, tunnel_fields, findings);
     }
-    if (config != NULL && strcmp(name, "storage") == 0) {
-        return sn_schema_check(config, storage_fields, findings);
+    if (config != NULL && strcmp(name, "echo") == 0) {
+        return sn_schema_check(config, echo_fields, findings);
     }
     return SN_ENOENT; /* a plugin that nobody has, or one without its part */
 }
@@ -334,6 +336,8 @@ static void run_sweep(const char *text, int is_fleet)
 static void sweep_example(const char *name)
 {
     char *text = read_example(name);
+    uncomment(text); /* what the examples keep for the reader's own plugins */
+    assert_non_null(strstr(text, "\naccess:\n"));
     run_sweep(text, 1);
     struct sn_findings findings;
     sn_findings_init(&findings);

@@ -121,6 +121,7 @@ static void an_edge_knows_its_links_and_forwards(void **state)
     assert_string_equal(sn_config_text(sn_config_get(web, "listen"), ""), "127.0.0.1:8080");
     assert_string_equal(sn_config_text(sn_config_get(web, "to"), ""), "paris/hub");
     assert_string_equal(sn_config_text(sn_config_get(web, "target"), ""), "web");
+    assert_int_equal(sn_config_int(sn_config_get(web, "open_wait_ms"), 0), 15000);
     sn_agent_file_free(agent);
     sn_strfree(text);
     text = render_agent(fleet, "amsterdam/edge", NULL); /* no key known: the authority vouches */

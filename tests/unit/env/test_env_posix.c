@@ -2,9 +2,12 @@
 /* Construction, clocks, randomness, and that every call goes through the operations table. */
 #include "env_test.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include "env/env_ops.h"
+#include "env/process.h"
 
 static void clocks_run(void **state)
 {
@@ -117,6 +120,40 @@ static void print_writes_all(void **state)
     close(pair[1]);
 }
 
+/* Printing is best effort, but a result that was lost is known of. */
+static void lost_output_is_noted(void **state)
+{
+    struct fixture *fixture = *state;
+    int full = open("/dev/full", O_WRONLY);
+    if (full < 0) skip();
+    int saved[] = {dup(STDOUT_FILENO), dup(STDERR_FILENO)};
+    (void)fflush(stdout);
+    dup2(full, STDOUT_FILENO);
+    dup2(full, STDERR_FILENO);
+    sn_env_print(fixture->env, 1, "message", 7);
+    enum sn_err after_message = sn_process_output_err(fixture->env);
+    sn_env_print(fixture->env, 0, "result", 6);
+    dup2(saved[0], STDOUT_FILENO);
+    dup2(saved[1], STDERR_FILENO);
+    close(saved[0]);
+    close(saved[1]);
+    close(full);
+    assert_int_equal(after_message, SN_OK);
+    assert_int_equal(sn_process_output_err(fixture->env), SN_ENOSPC);
+}
+
+/* What the environment blocked ends the process again, when a program asks for that. */
+static void signals_can_be_let_through(void **state)
+{
+    struct fixture *fixture = *state;
+    sigset_t mask;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+    assert_true(sigismember(&mask, SIGTERM) && sigismember(&mask, SIGINT));
+    sn_process_end_on_signals(fixture->env);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+    assert_false(sigismember(&mask, SIGTERM) || sigismember(&mask, SIGINT));
+}
+
 /* --- Another environment behind the same calls ------------------------------------------------ */
 
 struct fake {
@@ -156,6 +193,8 @@ int main(void)
         cmocka_unit_test(standard_descriptors_are_never_ours),
         cmocka_unit_test_setup_teardown(process_info_tells_the_truth, set_up, tear_down),
         cmocka_unit_test_setup_teardown(print_writes_all, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lost_output_is_noted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(signals_can_be_let_through, set_up, tear_down),
         cmocka_unit_test(calls_reach_the_operations_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

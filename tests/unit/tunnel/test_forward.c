@@ -215,7 +215,7 @@ static void another_cause_gets_another_line(void **state)
     fake_wait(f, 250);
     fake_expect(f, "listen 127.0.0.1:8080: unreachable\n"
                    "FORWARD-LISTEN-FAILED forward=web address=127.0.0.1:8080 err=unreachable "
-                   "text=\"the address cannot be reached\"\n"
+                   "text=\"connection refused, or no way to the address\"\n"
                    "listen 127.0.0.1:2222: bad-permissions\n");
     fake_stop(f);
     fake_wait(f, 60000); /* stopped ones are not tried any more */

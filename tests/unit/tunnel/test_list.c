@@ -48,21 +48,57 @@ static void answers_with_everything(void **state)
         f->reply,
         "{\"forwards\":["
         "{\"name\":\"web\",\"listen\":\"127.0.0.1:8080\",\"to\":\"paris/hub\",\"target\":\"web\","
-        "\"state\":\"listening\",\"bound\":\"127.0.0.1:8080\",\"open\":1,\"opened\":2,\"failed\":0,"
+        "\"state\":\"listening\",\"bound\":\"127.0.0.1:8080\",\"waiting\":0,\"open\":1,\"opened\":"
+        "2,\"failed\":0,"
         "\"sent_bytes\":12,\"received_bytes\":3456,\"error\":\"\"},"
         "{\"name\":\"shell\",\"listen\":\"127.0.0.1:22\",\"to\":\"paris/hub\",\"target\":\"ssh\","
-        "\"state\":\"failed\",\"bound\":\"\",\"open\":0,\"opened\":0,\"failed\":0,\"sent_bytes\":0,"
+        "\"state\":\"failed\",\"bound\":\"\",\"waiting\":0,\"open\":0,\"opened\":0,\"failed\":0,"
+        "\"sent_bytes\":0,"
         "\"received_bytes\":0,\"error\":\"somebody else holds it\"}],"
         "\"targets\":["
         "{\"name\":\"db\",\"address\":\"10.0.0.5:5432\",\"open\":1,\"opened\":1,\"denied\":0,"
         "\"failed\":0,\"sent_bytes\":0,\"received_bytes\":0,"
-        "\"last_error\":\"the address cannot be reached\"}]}");
+        "\"last_error\":\"connection refused, or no way to the address\"}]}");
     fake_stop(f);
     fake_message(f, "", "tunnel.list", 9);
-    assert_non_null(strstr(f->reply, "\"state\":\"stopped\",\"bound\":\"\",\"open\":1"));
+    assert_non_null(
+        strstr(f->reply, "\"state\":\"stopped\",\"bound\":\"\",\"waiting\":0,\"open\":1"));
     fake_settle(f);
     fake_down(f, 1, SN_OK, 0, 0);
     fake_down(f, 3, SN_OK, 0, 0);
+    fake_free(f);
+}
+
+static void expect_in_list(struct fake *f, const char *part)
+{
+    fake_message(f, "", "tunnel.list", 9);
+    if (strstr(f->reply, part) == NULL) fail_msg("no %s in %s", part, f->reply);
+}
+
+/* Clients whose tunnel is not open yet are seen, with whom they wait for, however their wait ends. */
+static void waiting_clients_are_told(void **state)
+{
+    (void)state;
+    struct fake *f = fake_new(config);
+    fake_start(f);
+    expect_in_list(f, "\"waiting\":0,\"open\":0");
+    fake_client(f, 1); /* s1 */
+    fake_client(f, 1); /* s2 */
+    fake_client(f, 1); /* s3 */
+    expect_in_list(f, "\"waiting\":3,\"open\":0");
+    expect_in_list(f, "\"error\":\"waiting for paris/hub\"");
+    fake_up(f, 1);
+    expect_in_list(f, "\"waiting\":2,\"open\":1");
+    fake_down(f, 2, SN_ETIMEDOUT, 0, 0);
+    expect_in_list(f, "\"error\":\"waiting for paris/hub\"");
+    fake_down(f, 3, SN_ETIMEDOUT, 0, 0);
+    expect_in_list(f, "\"waiting\":0,\"open\":1,\"opened\":1,\"failed\":2");
+    expect_in_list(f, "\"error\":\"the deadline passed\"");
+    f->next[FAKE_OPEN] = SN_EFULL;
+    fake_client(f, 1); /* refused at once */
+    expect_in_list(f, "\"waiting\":0");
+    fake_down(f, 1, SN_OK, 0, 0);
+    fake_stop(f);
     fake_free(f);
 }
 
@@ -138,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_with_everything),
+        cmocka_unit_test(waiting_clients_are_told),
         cmocka_unit_test(nothing_is_an_answer_too),
         cmocka_unit_test(only_this_agent_is_answered),
         cmocka_unit_test(what_does_not_fit_is_counted),

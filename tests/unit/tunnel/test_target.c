@@ -219,7 +219,7 @@ static void zero_wait_means_one_dial(void **state)
     fake_dial_failed(f, 1, SN_EUNREACHABLE);
     fake_expect(f, "reset s1 unreachable\n"
                    "TUNNEL-TARGET-FAILED target=once address=127.0.0.1:9 err=unreachable "
-                   "text=\"the address cannot be reached\"\n");
+                   "text=\"connection refused, or no way to the address\"\n");
     f->logs_too = 0;
     /* A call that fails at once is a failed dial like any other. */
     f->next[FAKE_DIAL] = SN_ENOSPC;
