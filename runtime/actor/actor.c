@@ -5,7 +5,8 @@
  * States:   starting --START ok--> running --handler error--> down --delay--> starting
  *           down --too many failures--> failed (for ever)
  * Guarantees: a letter is taken only after its place in the mailbox was reserved, so that a mailbox never grows
- * past its bound; letters of one sender are handled in the order in which they were placed.
+ * past its bound; letters of one sender are handled in the order in which they were placed; notices come first, but
+ * not without end.
  */
 #include <string.h>
 
@@ -16,6 +17,7 @@
 
 #define TURN_EVENTS     64u /* handled in one turn, then others get theirs */
 #define SLOW_HANDLER_NS (100 * SN_MS)
+#define NOTICES_IN_ROW  16u   /* then a letter that waits gets its turn */
 #define REPLIES_MAX     1024u /* as many as one actor may wait for */
 
 static void run(struct sn_runnable *runnable, struct sn_worker *worker);
@@ -289,7 +291,18 @@ static enum sn_err handle_stop(struct sn_actor *actor)
 static enum sn_err handle_notice(struct sn_actor *actor, struct sn_notice *notice)
 {
     if (notice->holds_slot) atomic_fetch_sub(&actor->sends_outstanding, 1);
+    if (notice->told != NULL) notice->told(notice, notice->arg);
     return sni_handle(actor, &notice->event);
+}
+
+/* A stream that is delivered to the actor may bring notices as fast as it handles them. */
+static struct sn_list *next_notice(struct sn_actor *actor)
+{
+    int is_letters_turn = actor->notices_in_row >= NOTICES_IN_ROW;
+    if (is_letters_turn && !sn_list_is_empty(&actor->letters)) return NULL;
+    struct sn_list *node = sn_list_pop(&actor->notices);
+    actor->notices_in_row = node == NULL ? 0 : actor->notices_in_row + 1;
+    return node;
 }
 
 /* Handles one event; ENOENT when there is none. */
@@ -304,12 +317,13 @@ static enum sn_err handle_next(struct sn_actor *actor, enum sn_err *out_result)
         struct sn_letter *letter = SN_CONTAINER_OF(node, struct sn_letter, node);
         *out_result = handle_settled(actor, letter);
         sn_letter_free(letter);
-    } else if ((node = sn_list_pop(&actor->notices)) != NULL) {
+    } else if ((node = next_notice(actor)) != NULL) {
         struct sn_notice *notice = SN_CONTAINER_OF(node, struct sn_notice, node);
         *out_result = handle_notice(actor, notice);
         sn_notice_free(notice);
     } else if ((node = sn_list_pop(&actor->letters)) != NULL) {
         struct sn_letter *letter = SN_CONTAINER_OF(node, struct sn_letter, node);
+        actor->notices_in_row = 0;
         *out_result = handle_letter(actor, letter);
         sn_letter_free(letter);
     } else {

@@ -58,6 +58,7 @@ struct sn_actor {
     uint32_t ask_count;
     uint32_t timer_count;
     uint32_t incarnation;
+    uint32_t notices_in_row; /* handled since the last letter */
     uint8_t needs_start;
     uint8_t needs_stop; /* the agent drains and this incarnation was not told yet */
     uint8_t is_draining;

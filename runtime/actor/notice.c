@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantee: a notice posted ends in exactly one of its event and `dropped`. */
+/* Guarantee: a notice posted ends in exactly one of its event, ahead of which `told` is called, and `dropped`. */
 #include <string.h>
 
 #include "actor/actor_int.h"
@@ -39,7 +39,9 @@ enum sn_err sn_notice_new(struct sn_actor_ref to, uint32_t incarnation, const ch
 
 void sn_notice_free(struct sn_notice *notice)
 {
-    if (notice != NULL) sn_free(notice, notice->alloc_size);
+    if (notice == NULL) return;
+    sn_buf_unref(&notice->event.buf);
+    sn_free(notice, notice->alloc_size);
 }
 
 void sni_notice_drop(struct sn_actor *actor, struct sn_notice *notice)

@@ -83,7 +83,8 @@ void sn_system_settle(struct sn_system *system, struct sn_letter *letter, enum s
 
 /* --- Notices: events other than letters ---------------------------------------------------------- */
 
-/* An event on its way to an actor. `event.agent` and `event.text`, `event.payload` point into the allocation. */
+/* An event on its way to an actor. `event.agent` and `event.text`, `event.payload` point into the allocation, unless
+ * `event.buf` holds the payload: that is released with the notice. */
 struct sn_notice {
     struct sn_task task;
     struct sn_list node;
@@ -94,6 +95,8 @@ struct sn_notice {
     /* Called instead of the handler when the actor has failed meanwhile; releases what the event carries. May be
      * NULL. */
     void (*dropped)(struct sn_notice *notice, void *arg);
+    /* Called just before the handler gets the event, on its worker. May be NULL. */
+    void (*told)(struct sn_notice *notice, void *arg);
     void *arg;
     struct sn_event event;
 };

@@ -24,17 +24,21 @@ static const struct {
     [SN_ENOTYET] = {"not-yet-valid", "the certificate is not yet valid"},
     [SN_EAUTH] = {"bad-signature", "a signature or seal does not verify"},
     [SN_EREPLAY] = {"replay", "a sequence number or epoch was seen before"},
-    [SN_EUNREACHABLE] = {"unreachable", "connection refused, or no way to the address"},
+    [SN_EUNREACHABLE] = {"unreachable", "no way to the address"},
     [SN_ESTATE] = {"bad-state", "not possible in the present state"},
     [SN_EVERSION] = {"version", "the version is not supported"},
     [SN_ECANCELLED] = {"cancelled", "it was cancelled"},
     [SN_EINUSE] = {"in-use", "somebody else holds it"},
-    [SN_ENOSPC] = {"no-space", "the disk or the descriptor table is full"},
+    [SN_ENOSPC] = {"no-space", "the disk is full"},
     [SN_EPERM] = {"bad-permissions", "file mode or owner is not acceptable"},
     [SN_ERESET] = {"reset", "the connection was reset"},
     [SN_EDUPLICATE] = {"duplicate", "another live session holds this identity"},
     [SN_EUNTRUSTED] = {"untrusted", "no authority or pin vouches for the key"},
     [SN_EMISMATCH] = {"mismatch", "it belongs to another mesh, agent or key"},
+    [SN_EREFUSED] = {"connection-refused", "connection refused"},
+    [SN_ENOFILES] = {"no-descriptors", "all descriptors are in use (ulimit -n)"},
+    [SN_EREADONLY] = {"read-only", "the file system is read-only"},
+    [SN_ELOOP] = {"link-loop", "a symbolic link leads back to itself"},
 };
 
 const char *sn_err_name(enum sn_err err)

@@ -50,6 +50,7 @@ static void on_timer(struct sn_timer *timer, struct sn_worker *worker);
 static void free_flow(struct sni_flow *flow)
 {
     sni_splice_close(flow, 1);
+    sni_delivered_close(flow);
     sn_notice_free(flow->up);
     sn_notice_free(flow->down);
     sn_buf_unref(&flow->meta);
@@ -57,8 +58,8 @@ static void free_flow(struct sni_flow *flow)
     sn_free(flow, sizeof *flow);
 }
 
-static enum sn_err new_notice(const struct sni_flow *flow, uint32_t kind,
-                              struct sn_notice **out_notice)
+enum sn_err sni_flow_notice(const struct sni_flow *flow, uint32_t kind,
+                            struct sn_notice **out_notice)
 {
     enum sn_err err =
         sn_notice_new(flow->owner, flow->incarnation, NULL, NULL, NULL, 0, out_notice);
@@ -81,8 +82,9 @@ static enum sn_err new_flow(struct sn_peer *peer, uint64_t id, struct sn_actor_r
     flow->incarnation = incarnation;
     sn_timer_init(&flow->timer, on_timer);
     sni_splice_init(flow);
+    sni_delivered_init(flow);
     enum sn_err err = sn_text_copy(flow->service, sizeof flow->service, service, strlen(service));
-    if (err == SN_OK) err = new_notice(flow, SN_EVENT_STREAM_DOWN, &flow->down);
+    if (err == SN_OK) err = sni_flow_notice(flow, SN_EVENT_STREAM_DOWN, &flow->down);
     if (err != SN_OK) {
         free_flow(flow);
         return err;
@@ -144,6 +146,8 @@ void sni_flow_end(struct sni_flow *flow, enum sn_err err)
     down->event.err = (uint32_t)err;
     down->event.sent_bytes = info.sent;
     down->event.received_bytes = info.received;
+    down->told = sni_delivered_told_down;
+    down->arg = hub->net;
     if (flow->is_heard) {
         sn_notice_post(hub->net->system, down);
     } else {
@@ -171,13 +175,13 @@ static void on_accepted(void *user, struct sn_stream *stream)
     flow->up = NULL;
     up->event.token = flow->token;
     sn_notice_post(flow->hub->net->system, up);
-    sni_splice_kick(flow);
+    sni_flow_kick(flow);
 }
 
 static void on_readable(void *user, struct sn_stream *stream)
 {
     (void)stream; /* the flow's */
-    sni_splice_kick(user);
+    sni_flow_kick(user);
 }
 
 static void on_finished(void *user, struct sn_stream *stream)
@@ -185,7 +189,7 @@ static void on_finished(void *user, struct sn_stream *stream)
     struct sni_flow *flow = user;
     (void)stream; /* the flow's */
     flow->is_sent = 1;
-    sni_splice_kick(flow);
+    sni_flow_kick(flow);
 }
 
 static void on_closed(void *user, struct sn_stream *stream, enum sn_err reason)
@@ -212,7 +216,7 @@ static void try_open(struct sni_flow *flow)
     flow->assoc = sni_assoc_ref(session->assoc);
     sn_stream_set_user(flow->stream, &stream_ops, flow);
     sn_buf_unref(&flow->meta);
-    sni_splice_kick(flow);
+    sni_flow_kick(flow);
 }
 
 /* On the peer's worker. */
@@ -269,7 +273,7 @@ enum sn_err sn_net_ctx_stream_open(struct sn_ctx *ctx, const char *agent, const 
                    &flow);
     if (err != SN_OK) return err;
     SN_DEBUG_ASSERT(!is_orphan(flow)); /* sn_net_actor_failed is told of every failure */
-    err = new_notice(flow, SN_EVENT_STREAM_UP, &flow->up);
+    err = sni_flow_notice(flow, SN_EVENT_STREAM_UP, &flow->up);
     if (err == SN_OK && meta_size > 0) err = sn_buf_copy(meta, meta_size, &flow->meta);
     if (err != SN_OK) {
         free_flow(flow);
@@ -322,10 +326,13 @@ struct request {
     enum sn_err err;
 };
 
-static struct sni_flow *find_flow(struct sni_hub *hub, uint64_t id)
+struct sni_flow *sni_flow_find(struct sni_hub *hub, uint64_t id, struct sn_actor_ref owner,
+                               uint32_t incarnation)
 {
     struct sn_map_entry *entry = sn_map_find(&hub->flows, &id, sizeof id);
-    return entry == NULL ? NULL : SN_CONTAINER_OF(entry, struct sni_flow, by_id);
+    if (entry == NULL) return NULL;
+    struct sni_flow *flow = SN_CONTAINER_OF(entry, struct sni_flow, by_id);
+    return flow->owner.id == owner.id && flow->incarnation == incarnation ? flow : NULL;
 }
 
 static void accept_flow(struct sni_flow *flow, uint64_t token)
@@ -334,18 +341,15 @@ static void accept_flow(struct sni_flow *flow, uint64_t token)
     flow->is_accepted = 1;
     flow->token = token;
     sn_stream_accept(flow->stream);
-    sni_splice_kick(flow);
+    sni_flow_kick(flow);
 }
 
 /* On the flow's worker. */
 static void carry_out(const struct request *request)
 {
-    struct sni_flow *flow = find_flow(request->hub, request->id);
-    if (flow != NULL &&
-        (flow->owner.id != request->owner.id || flow->incarnation != request->incarnation)) {
-        flow = NULL; /* somebody else's */
-    }
-    if (flow == NULL) { /* gone, its STREAM_DOWN is under way */
+    struct sni_flow *flow =
+        sni_flow_find(request->hub, request->id, request->owner, request->incarnation);
+    if (flow == NULL) { /* somebody else's, or gone: its STREAM_DOWN is under way */
         if (request->kind == REQUEST_SPLICE) {
             sn_env_close_reset(request->hub->net->config.env, request->sock);
         }
@@ -429,6 +433,7 @@ enum sn_err sn_net_ctx_stream_splice(struct sn_ctx *ctx, struct sn_stream_ref st
     struct sni_hub *hub = hub_of(ctx);
     struct request request = request_of(ctx, REQUEST_SPLICE, stream.id);
     struct request *sent = NULL;
+    if (sni_delivered_has(hub, stream.id, request.owner)) return SN_ESTATE;
     enum sn_err err = prepare(hub, stream.id, &sent);
     if (err != SN_OK) return err;
     err = sni_conn_take(hub, conn, request.owner, &request.sock);
@@ -609,6 +614,7 @@ void sni_flows_actor_failed(struct sni_hub *hub, struct sn_actor_ref actor)
 {
     struct sn_net *net = hub->net;
     atomic_fetch_add(incarnation_of(net, actor), 1);
+    sni_delivered_actor_failed(hub, actor);
     for (uint32_t i = 0; i < net->hub_count; i++) {
         struct sni_hub *each = &net->hubs[i];
         if (atomic_exchange(&each->is_sweeping, 1)) continue;
@@ -664,4 +670,5 @@ void sni_flows_free(struct sni_hub *hub)
         free_origin(SN_CONTAINER_OF(entry, struct origin, by_name));
     }
     sn_map_fini(&hub->origins);
+    sni_delivered_free(hub);
 }

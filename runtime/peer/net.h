@@ -90,6 +90,12 @@ enum sn_err sn_net_ctx_stream_accept(struct sn_ctx *ctx, struct sn_stream_ref st
                                      uint64_t token);
 enum sn_err sn_net_ctx_stream_splice(struct sn_ctx *ctx, struct sn_stream_ref stream,
                                      struct sn_conn_ref conn);
+enum sn_err sn_net_ctx_stream_deliver(struct sn_ctx *ctx, struct sn_stream_ref stream);
+enum sn_err sn_net_ctx_stream_consume(struct sn_ctx *ctx, struct sn_stream_ref stream,
+                                      uint64_t bytes);
+enum sn_err sn_net_ctx_stream_write(struct sn_ctx *ctx, struct sn_stream_ref stream,
+                                    struct sn_buf *piece);
+enum sn_err sn_net_ctx_stream_end(struct sn_ctx *ctx, struct sn_stream_ref stream);
 void sn_net_ctx_stream_reset(struct sn_ctx *ctx, struct sn_stream_ref stream, uint32_t err);
 int sn_net_ctx_agent_matches(struct sn_ctx *ctx, const char *agent, const char *pattern);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internals of the net: net.c (registry, arrivals), peer.c (one peer: letters), dial.c, session.c (one session),
- * flow.c and conn.c (streams and connections of actors), tour.c (views), drain.c.
+ * flow.c, splice.c, delivered.c and conn.c (streams and connections of actors), tour.c (views), drain.c.
  *
  * Everything in struct sn_peer below the line "own worker" is touched by that worker only.
  */
@@ -150,6 +150,7 @@ struct sni_hub {
     struct sn_list queries; /* of the name service, see query.h */
     struct sn_buf scratch;  /* reads of spliced sockets land here first */
     struct sn_map origins;  /* roles of agents that opened streams to actors of this worker */
+    struct sn_map taps;     /* of actors of this worker: see delivered.c */
     /* How often each actor of this worker has failed, which is its incarnation. Partner: flow.c on any worker. */
     _Atomic uint32_t incarnations[SN_ACTORS_MAX];
     struct sn_task sweep_task;   /* ends the flows of failed actors */

@@ -28,12 +28,6 @@ static struct sn_env *env_of(const struct sni_flow *flow)
     return flow->hub->net->config.env;
 }
 
-/* An asked stream carries nothing before its acceptance. */
-static int can_pump(const struct sni_flow *flow)
-{
-    return flow->stream != NULL && (flow->is_local || flow->is_accepted);
-}
-
 /* --- Socket to stream ------------------------------------------------------------------------------------- */
 
 /* Reads into the scratch slab until it holds `capacity` bytes or the socket has no more: the result of the last
@@ -203,7 +197,7 @@ static void run(struct sn_io *io, unsigned ready)
     SN_ASSERT(flow->magic == SNI_FLOW_MAGIC);
     if (ready & (SN_READY_READ | SN_READY_HANGUP)) flow->can_read = 1;
     if (ready & (SN_READY_WRITE | SN_READY_HANGUP)) flow->can_write = 1;
-    if (can_pump(flow)) {
+    if (sni_flow_can_move(flow)) {
         err = pump_in(flow, &more);
         if (err == SN_OK) err = pump_out(flow, &more);
     }
@@ -222,6 +216,7 @@ static void run(struct sn_io *io, unsigned ready)
 
 void sni_splice_attach(struct sni_flow *flow, struct sn_sock sock)
 {
+    SN_ASSERT(flow->tap == NULL);      /* its owner's worker knew */
     if (sn_sock_is_open(flow->sock)) { /* it has one */
         sn_env_close_reset(env_of(flow), sock);
         return;
@@ -235,11 +230,6 @@ void sni_splice_attach(struct sni_flow *flow, struct sn_sock sock)
     flow->sock = sock;
     flow->can_read = flow->can_write = 1;
     sn_io_kick(&flow->io);
-}
-
-void sni_splice_kick(struct sni_flow *flow)
-{
-    if (flow->io.is_open) sn_io_kick(&flow->io);
 }
 
 void sni_splice_close(struct sni_flow *flow, int is_reset)

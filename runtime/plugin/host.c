@@ -33,4 +33,8 @@ const struct sn_host sn_host_table = {
     .stream_splice = sn_net_ctx_stream_splice,
     .stream_reset = sn_net_ctx_stream_reset,
     .agent_matches = sn_net_ctx_agent_matches,
+    .stream_deliver = sn_net_ctx_stream_deliver,
+    .stream_consume = sn_net_ctx_stream_consume,
+    .stream_write = sn_net_ctx_stream_write,
+    .stream_end = sn_net_ctx_stream_end,
 };

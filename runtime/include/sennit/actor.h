@@ -83,7 +83,10 @@ enum sn_event_kind {
         10, /* stream, token, err (SN_OK = both sides ended), counts; it is gone */
     SN_EVENT_CONN_ACCEPTED = 11, /* conn, listener, token of the listener, text = remote address */
     SN_EVENT_CONN_DIALED = 12,   /* conn (on SN_OK), token, err */
-    SN_EVENT_KIND_COUNT = 13
+    SN_EVENT_STREAM_READABLE =
+        13, /* stream, token, buf (also as payload), offset, is_end: bytes of a delivered stream */
+    SN_EVENT_STREAM_WRITABLE = 14, /* stream, token: after sn_stream_write said EAGAIN */
+    SN_EVENT_KIND_COUNT = 15
 };
 
 /* Pointers are borrowed until the handler returns. Members that a kind does not name are zero. */
@@ -108,6 +111,11 @@ struct sn_event {
     uint64_t sent_bytes; /* STREAM_DOWN: toward the peer */
     uint64_t received_bytes;
     const struct sn_config_node *config; /* START: the actor's configuration, NULL if it has none */
+    /* STREAM_READABLE: a view of the bytes, borrowed as all else; sn_buf_ref makes one to keep, or to write. */
+    struct sn_buf buf;
+    uint64_t offset; /* of its first byte in the stream */
+    uint32_t is_end; /* 1 = no more bytes come */
+    uint32_t reserved;
 };
 
 /* --- Declaring an actor --------------------------------------------------------------------------- */
@@ -172,6 +180,12 @@ struct sn_host {
                                  struct sn_conn_ref conn);
     void (*stream_reset)(struct sn_ctx *ctx, struct sn_stream_ref stream, uint32_t err);
     int (*agent_matches)(struct sn_ctx *ctx, const char *agent, const char *pattern);
+    /* Since 0.1. */
+    enum sn_err (*stream_deliver)(struct sn_ctx *ctx, struct sn_stream_ref stream);
+    enum sn_err (*stream_consume)(struct sn_ctx *ctx, struct sn_stream_ref stream, uint64_t bytes);
+    enum sn_err (*stream_write)(struct sn_ctx *ctx, struct sn_stream_ref stream,
+                                struct sn_buf *piece);
+    enum sn_err (*stream_end)(struct sn_ctx *ctx, struct sn_stream_ref stream);
 };
 
 /* Milliseconds on the monotonic clock. */

@@ -40,17 +40,21 @@ enum sn_err {
     SN_ENOTYET = 14,      /* a certificate's not-before has not come */
     SN_EAUTH = 15,        /* a signature, seal or identity does not verify */
     SN_EREPLAY = 16,      /* sequence or epoch was seen before */
-    SN_EUNREACHABLE = 17, /* no route, connection refused, network down */
+    SN_EUNREACHABLE = 17, /* no route, network down */
     SN_ESTATE = 18,       /* not valid in the object's present state */
     SN_EVERSION = 19,     /* version or ABI is not supported */
     SN_ECANCELLED = 20,   /* the caller, or a shutdown, cancelled it */
     SN_EINUSE = 21,       /* the address or lock is held by somebody else */
-    SN_ENOSPC = 22,       /* the disk, or the descriptor table, is full */
+    SN_ENOSPC = 22,       /* the disk, or a quota on it, is full */
     SN_EPERM = 23,        /* file mode or owner is not acceptable */
     SN_ERESET = 24,       /* the connection was reset */
     SN_EDUPLICATE = 25,   /* another live session holds this identity */
     SN_EUNTRUSTED = 26,   /* no authority or pin vouches for the key */
     SN_EMISMATCH = 27,    /* authentic, but for another mesh, agent or key than expected */
+    SN_EREFUSED = 28,     /* the address answers, and nobody listens there */
+    SN_ENOFILES = 29,     /* the descriptors of this process, or of the system, are used up */
+    SN_EREADONLY = 30,    /* the file system is read-only */
+    SN_ELOOP = 31,        /* a symbolic link leads back to itself */
     SN_ERR_COUNT
 };
 

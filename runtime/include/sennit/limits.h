@@ -44,6 +44,7 @@
 #define SN_STREAMS_MAX           65536u
 #define SN_STREAM_WINDOW_BYTES   (4u * 1024u * 1024u)
 #define SN_STREAM_META_BYTES_MAX 1024u
+#define SN_STREAM_QUEUED_BYTES   (1024u * 1024u) /* written by an actor, not taken by the stream */
 #define SN_SERVICE_BYTES_MAX     31u
 
 /* Carriers (DESIGN section 6). */

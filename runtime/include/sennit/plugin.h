@@ -19,6 +19,8 @@
  *
  * Change log of the ABI:
  *   0.0  first version
+ *   0.1  delivered streams: sn_stream_deliver, _consume, _write, _end; the events STREAM_READABLE
+ *        and STREAM_WRITABLE; buf, offset and is_end of struct sn_event
  */
 #ifndef SN_PLUGIN_H
 #define SN_PLUGIN_H
@@ -36,7 +38,7 @@ extern "C" {
 
 #define SN_PLUGIN_MAGIC     0x534e504cu /* "SNPL" */
 #define SN_PLUGIN_ABI_MAJOR 0u
-#define SN_PLUGIN_ABI_MINOR 0u
+#define SN_PLUGIN_ABI_MINOR 1u
 #define SN_PLUGIN_SYMBOL    "sn_plugin"
 
 /* Bounds that keep a damaged table from leading the host astray. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams of actors: ordered bytes between an actor here and an actor of another agent, joined to a
- * local connection.
+ * local connection on either side or handled by the actor itself.
  *
  * Life of a stream. The side that opens it: sn_stream_open, then SN_EVENT_STREAM_UP at most once.
  * The other side: SN_EVENT_STREAM_ASKED, then sn_stream_accept or sn_stream_reset. On both sides
@@ -9,9 +9,19 @@
  * sn_stream_reset; its token is 0 when the stream was asked for and not accepted. After STREAM_DOWN
  * the reference means nothing; calls that cross it on the way do no harm.
  *
- * The bytes never pass through the actor: sn_stream_splice gives a connection to the stream, and
- * the host moves bytes, half-closes and resets from one to the other until both directions have
- * ended.
+ * What becomes of the bytes each side decides for itself, once a stream and at any time: before
+ * that they wait.
+ *  - Spliced: they never pass through the actor. sn_stream_splice gives a connection to the stream,
+ *    and the host moves bytes, half-closes and resets from one to the other until both directions
+ *    have ended.
+ *  - Delivered: after sn_stream_deliver what arrives comes as SN_EVENT_STREAM_READABLE, in order and
+ *    without gaps. The last of these has is_end = 1 and may be empty. The peer may send a window
+ *    (64 KiB to SN_STREAM_WINDOW_BYTES, as memory allows) ahead of what the actor gave back with
+ *    sn_stream_consume: late consuming holds the peer back, and whoever wants to see more than
+ *    64 KiB before it consumes may wait for ever. sn_stream_write and sn_stream_end make the other
+ *    direction. STREAM_DOWN says SN_OK when the end was told and the peer has
+ *    acknowledged all that was written and the end. However a stream ends, READABLE events that are
+ *    on the way come before its STREAM_DOWN.
  *
  * Threads: from inside a handler call only. Blocking: no. Not to be included together with the
  * runtime's own stream/mux.h, whose functions have the same names one layer below.
@@ -52,15 +62,57 @@ static inline SN_MUST_CHECK enum sn_err sn_stream_accept(struct sn_ctx *ctx,
 }
 
 /* Joins a connection of this actor to a stream that it opened (no need to wait for STREAM_UP) or
- * accepted; once a stream. The connection is taken on SN_OK: `conn` means nothing any more, and the
- * host closes it with the stream, at once if that is gone. A failure of one resets the other.
- * STREAM_DOWN tells how many bytes were moved. On failure the caller still has both. Errors: EINVAL
- * (not a stream), ENOENT (the connection is gone, or another actor's), ENOMEM. */
+ * accepted; a second one is reset. The connection is taken on SN_OK: `conn` means nothing any more,
+ * and the host closes it with the stream, at once if that is gone. A failure of one resets the
+ * other. STREAM_DOWN tells how many bytes were moved. On failure the caller still has both. Errors:
+ * EINVAL (not a stream), ENOENT (the connection is gone, or another actor's), ESTATE (the stream is
+ * delivered), ENOMEM. */
 static inline SN_MUST_CHECK enum sn_err sn_stream_splice(struct sn_ctx *ctx,
                                                          struct sn_stream_ref stream,
                                                          struct sn_conn_ref conn)
 {
     return ctx->host->stream_splice(ctx, stream, conn);
+}
+
+/* From now on the actor handles the bytes of a stream that it opened (no need to wait for STREAM_UP)
+ * or was asked for (they come after sn_stream_accept). That it went down meanwhile is no error; a
+ * stream that is spliced ends with ESTATE. Errors: EINVAL (not a stream), ESTATE (it is delivered
+ * already), ENOMEM. */
+static inline SN_MUST_CHECK enum sn_err sn_stream_deliver(struct sn_ctx *ctx,
+                                                          struct sn_stream_ref stream)
+{
+    return ctx->host->stream_deliver(ctx, stream);
+}
+
+/* Gives the peer credit for `bytes` more, of those that READABLE events have told. Whoever never
+ * does so gets a window and no more. Errors, which change nothing: EINVAL (more than was told and
+ * not consumed), ENOENT (it is gone, or not delivered). */
+static inline SN_MUST_CHECK enum sn_err sn_stream_consume(struct sn_ctx *ctx,
+                                                          struct sn_stream_ref stream,
+                                                          uint64_t bytes)
+{
+    return ctx->host->stream_consume(ctx, stream, bytes);
+}
+
+/* Sends a piece of at most SN_SLAB_BYTES_MAX, behind those sent before; no need to wait for
+ * STREAM_UP. *piece is taken and nulled on SN_OK; its bytes must not change any more. That the peer
+ * has them all only STREAM_DOWN with SN_OK tells. Errors: EAGAIN (SN_STREAM_QUEUED_BYTES wait here
+ * for the stream, where a piece counts as at least 1 KiB: all writes say so until exactly one
+ * SN_EVENT_STREAM_WRITABLE comes, or STREAM_DOWN, when half of them or less are left), ESTATE (after
+ * sn_stream_end), EINVAL (piece), ENOENT (it is gone, or not delivered), ENOMEM. */
+static inline SN_MUST_CHECK enum sn_err sn_stream_write(struct sn_ctx *ctx,
+                                                        struct sn_stream_ref stream,
+                                                        struct sn_buf *piece)
+{
+    return ctx->host->stream_write(ctx, stream, piece);
+}
+
+/* No more bytes from this side, behind those that were written (half-close). Errors: ENOENT (it is
+ * gone, or not delivered). To do it twice is no error. */
+static inline SN_MUST_CHECK enum sn_err sn_stream_end(struct sn_ctx *ctx,
+                                                      struct sn_stream_ref stream)
+{
+    return ctx->host->stream_end(ctx, stream);
 }
 
 /* Ends the stream at once, in both directions; the other side sees `err` (not SN_OK), and a spliced

@@ -356,6 +356,52 @@ static void test_allocation_failures(void **state)
     assert_int_equal(sn_alloc_in_use(), before);
 }
 
+#define NOTICES 60u
+
+static uint32_t told_count;
+
+static void on_told(struct sn_notice *notice, void *arg)
+{
+    assert_ptr_equal(arg, &told_count);
+    assert_int_equal(notice->event.token, told_count);
+    /* Before its handler, and not earlier. */
+    assert_int_equal(world_count(c, SN_EVENT_TIMER), told_count);
+    told_count++;
+}
+
+static void flood_c(struct sn_ctx *ctx, void *arg)
+{
+    (void)arg;
+    for (uint32_t i = 0; i < NOTICES; i++) {
+        struct sn_notice *notice = NULL;
+        assert_int_equal(sn_notice_new(c->ref, 0, NULL, NULL, NULL, 0, &notice), SN_OK);
+        notice->event.kind = SN_EVENT_TIMER;
+        notice->event.token = i;
+        notice->told = on_told;
+        notice->arg = &told_count;
+        sn_notice_post(sn_ctx_system(ctx), notice);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(sn_send(ctx, ":c", "echo.say", "hello", 5, NULL), SN_OK);
+    }
+}
+
+/* Notices come first, but letters get their turn; both stay in order. */
+static void test_notices_let_letters_in(void **state)
+{
+    (void)state;
+    told_count = 0;
+    world_act(a, flood_c, NULL);
+    assert_int_equal(told_count, NOTICES);
+    assert_int_equal(world_count(c, SN_EVENT_TIMER), NOTICES);
+    uint64_t first = world_record(c, SN_EVENT_TIMER, 0)->nth;
+    for (uint32_t i = 0; i < NOTICES; i++) {
+        assert_int_equal(world_record(c, SN_EVENT_TIMER, i)->token, i);
+    }
+    assert_int_equal(world_record(c, SN_EVENT_MESSAGE, 0)->nth, first + 16);
+    assert_int_equal(world_record(c, SN_EVENT_MESSAGE, 1)->nth, first + 16 + 1 + 16);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, world_tear_down)
 
 int main(void)
@@ -375,6 +421,7 @@ int main(void)
         TEST(test_what_a_handler_may_ask),
         TEST(test_order_of_a_pair),
         TEST(test_allocation_failures),
+        TEST(test_notices_let_letters_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

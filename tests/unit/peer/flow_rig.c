@@ -7,18 +7,13 @@
 
 #define WAIT_ROUNDS 25000 /* of 200 us: 5 s */
 
-static const struct sn_metric_desc metric_table[] = {{"net.m0", SN_METRIC_COUNTER, ""},
-                                                     {"net.m1", SN_METRIC_COUNTER, ""},
-                                                     {"net.m2", SN_METRIC_COUNTER, ""},
-                                                     {"net.m3", SN_METRIC_COUNTER, ""},
-                                                     {"net.m4", SN_METRIC_COUNTER, ""},
-                                                     {"net.m5", SN_METRIC_COUNTER, ""},
-                                                     {"net.m6", SN_METRIC_COUNTER, ""},
-                                                     {"net.m7", SN_METRIC_COUNTER, ""},
-                                                     {"net.m8", SN_METRIC_COUNTER, ""},
-                                                     {"net.m9", SN_METRIC_COUNTER, ""},
-                                                     {"net.m10", SN_METRIC_COUNTER, ""},
-                                                     {NULL, 0, NULL}};
+static const struct sn_metric_desc metric_table[] = {
+    {"net.m0", SN_METRIC_COUNTER, ""},  {"net.m1", SN_METRIC_COUNTER, ""},
+    {"net.m2", SN_METRIC_COUNTER, ""},  {"net.m3", SN_METRIC_COUNTER, ""},
+    {"net.m4", SN_METRIC_COUNTER, ""},  {"net.m5", SN_METRIC_COUNTER, ""},
+    {"net.m6", SN_METRIC_COUNTER, ""},  {"net.m7", SN_METRIC_COUNTER, ""},
+    {"net.m8", SN_METRIC_COUNTER, ""},  {"net.m9", SN_METRIC_COUNTER, ""},
+    {"net.m10", SN_METRIC_COUNTER, ""}, {NULL, 0, NULL}};
 
 void rig_nap(void)
 {
@@ -117,7 +112,9 @@ static enum sn_err handle(struct sn_ctx *ctx, void *state, const struct sn_event
         return must_fail ? SN_EIO : SN_OK;
     }
     if (atomic_load(&rig->tunnel_port) != 0) tunnel(ctx, event);
-    struct rig_log *log = &rig->logs[sn_ctx_self(ctx).id == rig->actors[NEAR].id ? NEAR : FAR];
+    unsigned actor = sn_ctx_self(ctx).id == rig->actors[NEAR].id ? NEAR : FAR;
+    if (rig->on_event != NULL && rig->on_event(rig, ctx, actor, event)) return SN_OK;
+    struct rig_log *log = &rig->logs[actor];
     uint32_t at = atomic_load(&log->written);
     if (at == RIG_EVENTS_MAX) return SN_OK;
     struct rig_event *copy = &log->events[at];
@@ -354,6 +351,15 @@ static void lane_down(struct rig *rig, void *arg)
     joint_down(&rig->joint, SNI_BULK_LANE, 0, SN_ERESET);
 }
 
+static void lane_cut(struct rig *rig, void *arg)
+{
+    (void)arg;
+    joint_down(&rig->joint, SNI_BULK_LANE, 1, SN_ERESET);
+    joint_up(&rig->joint, SNI_BULK_LANE);
+    for (unsigned i = 0; i < 2; i++) (void)sn_mux_resume(rig->joint.mux[i]); /* how many: any */
+    sn_io_kick(&rig->pump);
+}
+
 static void kick_pump(struct rig *rig, void *arg)
 {
     (void)arg;
@@ -374,6 +380,11 @@ void rig_lane_up(struct rig *rig)
 void rig_lane_down(struct rig *rig)
 {
     rig_on_worker(rig, 0, lane_down, NULL);
+}
+
+void rig_lane_cut(struct rig *rig)
+{
+    rig_on_worker(rig, 0, lane_cut, NULL);
 }
 
 /* --- Fixture ----------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What flow.c, splice.c and conn.c need around them: a real environment with two workers, two actors on different
+ * What flow.c, splice.c, delivered.c and conn.c need around them: a real environment with two workers, two actors on different
  * workers ("near" on 0, "far" on 1), and one net that is its own peer: streams opened to NEAR_PEER arrive as streams
  * from FAR_PEER, over two muxes joined in memory on worker 0.
  * The test runs on its own thread: it makes the actors do something with rig_call and waits for what they hear.
@@ -62,6 +62,9 @@ struct rig {
     _Atomic uint8_t is_paused;    /* nothing moves between the muxes */
     _Atomic uint32_t tunnel_port; /* not 0: the actors make tunnels to it by themselves */
     uint32_t fail_asked_nth;      /* allocation that fails when the peer opens a stream */
+    /* What the actors do besides writing down what they hear; nonzero: this event is not written down. */
+    int (*on_event)(struct rig *rig, struct sn_ctx *ctx, unsigned actor,
+                    const struct sn_event *event);
 };
 
 enum { NEAR, FAR };
@@ -72,6 +75,8 @@ int rig_tear_down(void **state);
 /* Brings the bulk lane up, or takes it away (streams are reset). */
 void rig_lane_up(struct rig *rig);
 void rig_lane_down(struct rig *rig);
+/* The lane is lost and comes back at once: streams are resumed. */
+void rig_lane_cut(struct rig *rig);
 /* The lane is up, but nothing moves on it. */
 void rig_pause(struct rig *rig, int is_paused);
 

@@ -141,6 +141,18 @@ static void headers_are_checked_first(void **state)
     expect(s, SN_EINVAL, "has 0 bytes");
 }
 
+/* A plugin of an older minor knows less, and that is all. */
+static void older_minors_are_welcome(void **state)
+{
+    struct sample *s = &sample;
+    (void)state;
+    for (uint32_t minor = 0; minor <= SN_PLUGIN_ABI_MINOR; minor++) {
+        make(s);
+        s->plugin.abi_minor = minor;
+        expect(s, SN_OK, "");
+    }
+}
+
 static void names_are_checked(void **state)
 {
     struct sample *s = &sample;
@@ -383,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_descriptors_pass),
         cmocka_unit_test(headers_are_checked_first),
+        cmocka_unit_test(older_minors_are_welcome),
         cmocka_unit_test(names_are_checked),
         cmocka_unit_test(actors_are_checked),
         cmocka_unit_test(metrics_and_messages_are_checked),

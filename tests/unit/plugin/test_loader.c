@@ -131,8 +131,8 @@ static void damaged_plugins_are_refused(void **state)
 {
     struct fixture *f = *state;
     refused(f, SN_SAMPLES_DIR, "wrong-magic", SN_EINVAL, "not a plugin descriptor");
-    refused(f, SN_SAMPLES_DIR, "wrong-major", SN_EVERSION, "ABI 1.0, this agent has 0.0");
-    refused(f, SN_SAMPLES_DIR, "newer-minor", SN_EVERSION, "ABI 0.1, this agent has 0.0");
+    refused(f, SN_SAMPLES_DIR, "wrong-major", SN_EVERSION, "ABI 1.1, this agent has 0.1");
+    refused(f, SN_SAMPLES_DIR, "newer-minor", SN_EVERSION, "ABI 0.2, this agent has 0.1");
     refused(f, SN_SAMPLES_DIR, "short-struct", SN_EINVAL, "descriptor has 24 bytes");
     refused(f, SN_SAMPLES_DIR, "wrong-name", SN_EINVAL, "calls itself `other`");
     refused(f, SN_SAMPLES_DIR, "no-symbol", SN_EINVAL, "does not export `sn_plugin`");
