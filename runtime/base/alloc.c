@@ -113,10 +113,16 @@ void sn_budget_free(struct sn_budget *budget)
 
 enum sn_err sn_budget_take(struct sn_budget *budget, uint64_t bytes)
 {
+    return sn_budget_take_below(budget, bytes, UINT64_MAX);
+}
+
+enum sn_err sn_budget_take_below(struct sn_budget *budget, uint64_t bytes, uint64_t ceiling)
+{
     SN_ASSERT(budget != NULL);
+    uint64_t most = ceiling < budget->limit ? ceiling : budget->limit;
     uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
     do {
-        if (bytes > budget->limit || used > budget->limit - bytes) return SN_ENOMEM;
+        if (bytes > most || used > most - bytes) return SN_ENOMEM;
     } while (!atomic_compare_exchange_weak(&budget->used, &used, used + bytes));
     return SN_OK;
 }
@@ -131,4 +137,9 @@ void sn_budget_give(struct sn_budget *budget, uint64_t bytes)
 uint64_t sn_budget_used(const struct sn_budget *budget)
 {
     return atomic_load_explicit(&budget->used, memory_order_relaxed);
+}
+
+uint64_t sn_budget_limit(const struct sn_budget *budget)
+{
+    return budget->limit;
 }

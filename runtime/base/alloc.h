@@ -46,6 +46,10 @@ void sn_budget_free(struct sn_budget *budget);
 /* Takes bytes from the budget, or ENOMEM and takes nothing. */
 SN_MUST_CHECK enum sn_err sn_budget_take(struct sn_budget *budget, uint64_t bytes);
 void sn_budget_give(struct sn_budget *budget, uint64_t bytes);
+/* The same, if no more than `ceiling` is taken then. */
+SN_MUST_CHECK enum sn_err sn_budget_take_below(struct sn_budget *budget, uint64_t bytes,
+                                               uint64_t ceiling);
 uint64_t sn_budget_used(const struct sn_budget *budget);
+uint64_t sn_budget_limit(const struct sn_budget *budget);
 
 #endif

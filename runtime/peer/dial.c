@@ -73,11 +73,11 @@ void sni_dial_failed(struct sn_peer *peer, const char *reason)
     sni_peer_redial(peer);
 }
 
-/* Also while a session is there, when that is silent. */
+/* Also while a session is there, when that is silent or at a former address. */
 static int may_dial(const struct sn_peer *peer)
 {
     if (peer->link == NULL || peer->is_closing || peer->is_resolving) return 0;
-    return peer->session == NULL || peer->is_suspect;
+    return peer->session == NULL || peer->is_suspect || peer->is_moving;
 }
 
 static void dial_addr(struct sn_peer *peer, const struct sn_netaddr *addr)
@@ -166,8 +166,15 @@ void sni_peer_trust(struct sn_peer *peer)
 {
     if (!peer->is_suspect) return;
     peer->is_suspect = 0;
+    if (peer->is_moving) return;
     sn_timer_stop(peer->worker, &peer->redial_timer);
     sni_dials_drop(peer, NULL);
+}
+
+void sni_peer_move(struct sn_peer *peer)
+{
+    peer->is_moving = 1;
+    dial(peer);
 }
 
 void sni_dials_drop(struct sn_peer *peer, const struct sn_channel *except)

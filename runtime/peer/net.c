@@ -73,18 +73,17 @@ struct sn_peer *sni_hub_find(struct sni_hub *hub, const char *agent)
 
 /* --- Peers ----------------------------------------------------------------------------------------- */
 
-static struct sn_peer *find_peer(struct sn_net *net, const char *name)
+struct sn_peer *sni_net_find_peer(struct sn_net *net, const char *name)
 {
     struct sn_map_entry *entry = sn_map_find(&net->peers, name, (uint32_t)strlen(name));
     return entry == NULL ? NULL : SN_CONTAINER_OF(entry, struct sn_peer, by_name);
 }
 
-static enum sn_err add_peer(struct sn_net *net, const char *name, const struct sn_net_link *link,
-                            struct sn_peer **out_peer)
+enum sn_err sni_net_add_peer(struct sn_net *net, const char *name, struct sn_peer **out_peer)
 {
     struct sn_peer *peer = NULL;
     if (net->peer_count == SN_PEERS_MAX) return SN_EFULL;
-    enum sn_err err = sni_peer_new(net, name, link, &peer);
+    enum sn_err err = sni_peer_new(net, name, &peer);
     if (err != SN_OK) return err;
     err = sn_map_insert(&net->peers, &peer->by_name, peer->name, (uint32_t)strlen(peer->name));
     if (err != SN_OK) {
@@ -131,7 +130,7 @@ static void learn(struct sn_task *task, struct sn_worker *worker)
     sn_worker_post(peer->net->hubs[0].worker, &peer->known_task);
 }
 
-static void announce(struct sn_peer *peer)
+void sni_net_announce(struct sn_peer *peer)
 {
     struct sn_net *net = peer->net;
     atomic_store(&peer->unknown_to, net->hub_count);
@@ -295,14 +294,14 @@ static void lane_opened(void *user, struct sn_lane *lane)
         turn_away(arrival, SN_EDUPLICATE, "it has this agent's own name");
         return;
     }
-    struct sn_peer *peer = find_peer(net, lane->peer.agent);
+    struct sn_peer *peer = sni_net_find_peer(net, lane->peer.agent);
     if (peer == NULL) {
-        enum sn_err err = add_peer(net, lane->peer.agent, NULL, &peer);
+        enum sn_err err = sni_net_add_peer(net, lane->peer.agent, &peer);
         if (err != SN_OK) {
             turn_away(arrival, err, "the table of peers is full");
             return;
         }
-        announce(peer);
+        sni_net_announce(peer);
     }
     arrival->peer = peer;
     sn_list_remove(&arrival->node);
@@ -356,6 +355,7 @@ static enum sn_err init_hub(struct sn_net *net, uint32_t index)
     hub->net = net;
     hub->index = index;
     hub->worker = sn_system_worker(net->system, index);
+    hub->access = net->config.access;
     sn_map_init(&hub->names, seed);
     sn_map_init(&hub->flows, seed);
     sn_list_init(&hub->peers);
@@ -377,7 +377,8 @@ enum sn_err sn_net_attach(struct sn_net *net, struct sn_system *system)
     for (uint32_t i = 0; i < count && err == SN_OK; i++) err = init_hub(net, i);
     for (uint32_t i = 0; i < net->config.link_count && err == SN_OK; i++) {
         struct sn_peer *peer = NULL;
-        err = add_peer(net, net->config.links[i].agent, &net->config.links[i], &peer);
+        err = sni_net_add_peer(net, net->config.links[i].agent, &peer);
+        if (err == SN_OK) err = sni_peer_set_link(peer, &net->config.links[i]);
         if (err != SN_OK) break;
         /* No worker runs yet: tables may be filled from here. */
         for (uint32_t j = 0; j < count; j++) enter(&peer->entries[j], &net->hubs[j]);
@@ -439,6 +440,7 @@ void sn_net_free(struct sn_net *net)
         free_arrival(SN_CONTAINER_OF(node, struct arrival, node));
     }
     if (net->hubs != NULL) sni_drain_free(net);
+    sni_reload_free(net);
     for (uint32_t i = 0; i < net->hub_count && net->hubs != NULL; i++) quiet_hub(&net->hubs[i]);
     struct sn_map_entry *entry = sn_map_next(&net->peers, NULL);
     while (entry != NULL) {

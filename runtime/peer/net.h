@@ -35,7 +35,7 @@ struct sn_net_config {
     struct sn_self self; /* pointers in it are borrowed for the net's life, like all below */
     const struct sn_trust *trust;
     const struct sn_tls_identity *identity;
-    const struct sn_access *access;
+    const struct sn_access *access; /* until sn_net_reload gives others */
     const struct sn_link_provider *link_provider;
     const char *run_folder;
     const struct sn_net_link *links;
@@ -59,6 +59,16 @@ SN_MUST_CHECK enum sn_err sn_net_listen(struct sn_net *net, const struct sn_neta
                                         struct sn_netaddr *out_bound);
 /* Starts dialing. Any thread, once. */
 void sn_net_start(struct sn_net *net);
+/* Replaces access rules and links of a net that runs. */
+struct sn_net_changes {
+    const struct sn_access *access;  /* borrowed from now on */
+    const struct sn_net_link *links; /* copied */
+    uint32_t link_count;
+};
+/* On home. done comes there when all workers use the new rules: the former may be freed then, not before. Errors change
+ * nothing: ESTATE (one is under way, or the net drains), EFULL (peers), ENOMEM. */
+SN_MUST_CHECK enum sn_err sn_net_reload(struct sn_net *net, const struct sn_net_changes *changes,
+                                        void (*done)(void *arg), void *arg);
 /* Stops accepting and dialing, waits until nothing is queued, in flight or open, then says goodbye to all peers and
  * calls done on home. Any thread, once. `force` (sn_net_finish) goes on at once. */
 void sn_net_drain(struct sn_net *net, void (*done)(void *arg), void *arg);

@@ -50,8 +50,15 @@ static enum sn_err new_delivery(struct sn_peer *peer)
     return sn_delivery_new(&config, &peer->delivery);
 }
 
-enum sn_err sni_peer_new(struct sn_net *net, const char *name, const struct sn_net_link *link,
-                         struct sn_peer **out_peer)
+enum sn_err sni_peer_set_link(struct sn_peer *peer, const struct sn_net_link *link)
+{
+    peer->link = sn_alloc(sizeof *peer->link);
+    if (peer->link == NULL) return SN_ENOMEM;
+    *peer->link = *link;
+    return SN_OK;
+}
+
+enum sn_err sni_peer_new(struct sn_net *net, const char *name, struct sn_peer **out_peer)
 {
     struct sn_peer *peer = sn_alloc(sizeof *peer);
     if (peer == NULL) return SN_ENOMEM;
@@ -60,7 +67,6 @@ enum sn_err sni_peer_new(struct sn_net *net, const char *name, const struct sn_n
     peer->index = net->peer_count;
     peer->hub = &net->hubs[peer->index % net->hub_count];
     peer->worker = peer->hub->worker;
-    peer->link = link;
     peer->since_ns = sn_env_now_ns(net->config.env);
     sn_list_init(&peer->arrivals);
     sn_list_init(&peer->flows);
@@ -97,6 +103,7 @@ void sni_peer_free(struct sn_peer *peer)
     sn_delivery_free(peer->delivery);
     for (unsigned i = 0; i < SN_CLASS_COUNT; i++) sn_buf_unref(&peer->pending[i]);
     sni_assoc_unref(peer->assoc);
+    sn_free(peer->link, sizeof *peer->link);
     sn_free(peer->entries, peer->net->hub_count * sizeof *peer->entries);
     peer->magic = 0;
     sn_free(peer, sizeof *peer);
@@ -245,7 +252,7 @@ static enum sn_reason check_access(struct sn_peer *peer, const struct sn_incomin
                                .roles = (const char(*)[SN_LABEL_BYTES_MAX + 1]) peer->cert.roles,
                                .role_count = peer->cert.role_count};
     enum sn_err err =
-        sn_access_check(peer->net->config.access, &origin, incoming->to_actor, incoming->type);
+        sn_access_check(peer->hub->access, &origin, incoming->to_actor, incoming->type);
     if (err == SN_OK) return SN_REASON_NONE;
     sni_net_metric(peer->hub, SNI_NET_DENIED);
     sn_logger_write(sni_hub_logger(peer->hub), SN_WARN, "MESSAGE-DENIED", "net",
@@ -334,7 +341,7 @@ static void on_up(void *user, struct sn_channel *channel)
     sn_timer_stop(peer->worker, &peer->redial_timer);
     sni_dials_drop(peer, NULL);
     peer->was_told = 0;
-    peer->is_suspect = 0;
+    peer->is_suspect = peer->is_moving = 0;
     enum sn_err err = peer->session != NULL ? SN_ESTATE : sni_session_begin(peer, channel);
     if (err == SN_OK) return;
     sn_channel_free(channel);

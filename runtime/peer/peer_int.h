@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internals of the net: net.c (registry, arrivals), peer.c (one peer: letters), dial.c, session.c (one session),
- * flow.c, splice.c, delivered.c and conn.c (streams and connections of actors), tour.c (views), drain.c.
+ * flow.c, splice.c, delivered.c and conn.c (streams and connections of actors), tour.c (views), drain.c, reload.c.
  *
  * Everything in struct sn_peer below the line "own worker" is touched by that worker only.
  */
@@ -79,7 +79,6 @@ struct sn_peer {
     struct sn_net *net;
     struct sni_hub *hub;
     struct sn_worker *worker;
-    const struct sn_net_link *link; /* NULL: we never dial it */
 
     /* Home only. */
     struct sn_map_entry by_name;
@@ -95,7 +94,8 @@ struct sn_peer {
     _Atomic uint64_t accepted;
 
     /* Own worker. */
-    struct sn_list node; /* in hub->peers */
+    struct sn_list node;      /* in hub->peers */
+    struct sn_net_link *link; /* NULL: we never dial it */
     uint8_t has_id;
     uint8_t is_closing; /* the net drains: no new session */
     struct sn_key_id id;
@@ -120,7 +120,9 @@ struct sn_peer {
     struct sn_timer redial_timer;
     struct sn_timer orphan_timer; /* runs while streams wait for a new connection */
     uint8_t is_suspect;           /* the session is silent: rivals are dialed */
+    uint8_t is_moving;            /* the session is to be replaced by one at another address */
     uint32_t attempts;            /* since the last good session */
+    enum sn_err link_err;         /* why its last link could not be opened; told once */
     uint8_t is_resolving;
     uint8_t was_told; /* the last dial failure was logged already */
     enum sn_peer_state state;
@@ -135,6 +137,7 @@ struct sni_hub {
     struct sn_net *net;
     struct sn_worker *worker;
     uint32_t index;
+    const struct sn_access *access;
     struct sn_map names;     /* of all peers */
     struct sn_list peers;    /* of this worker */
     struct sn_list sessions; /* alive or closing */
@@ -179,6 +182,7 @@ struct sn_net {
     uint32_t refused_next;
     _Atomic uint8_t is_draining;
     struct sni_drain *drain;
+    struct sni_reload *reload; /* while one is under way */
 };
 
 /* net.c */
@@ -186,12 +190,17 @@ struct sni_hub *sni_net_hub(struct sn_net *net, const struct sn_worker *worker);
 void sni_net_metric(struct sni_hub *hub, enum sni_net_metric metric);
 struct sn_logger *sni_hub_logger(struct sni_hub *hub);
 struct sn_peer *sni_hub_find(struct sni_hub *hub, const char *agent);
+/* Home, or before the start. A new peer is known to home only, until it is announced to all workers. */
+struct sn_peer *sni_net_find_peer(struct sn_net *net, const char *name);
+enum sn_err sni_net_add_peer(struct sn_net *net, const char *name, struct sn_peer **out_peer);
+void sni_net_announce(struct sn_peer *peer);
 /* Remembers and logs a refusal. Any worker. */
 void sni_net_refuse(struct sni_hub *hub, const struct sn_lane_failure *failure);
 
 /* peer.c: own worker. */
-enum sn_err sni_peer_new(struct sn_net *net, const char *name, const struct sn_net_link *link,
-                         struct sn_peer **out_peer);
+enum sn_err sni_peer_new(struct sn_net *net, const char *name, struct sn_peer **out_peer);
+/* Before the start: copies the link. */
+enum sn_err sni_peer_set_link(struct sn_peer *peer, const struct sn_net_link *link);
 void sni_peer_free(struct sn_peer *peer);
 void sni_peer_start(struct sn_peer *peer);
 void sni_peer_arrive(struct sn_peer *peer, struct sn_lane *lane);
@@ -223,6 +232,8 @@ void sni_peer_urge(struct sn_peer *peer);
 /* The session is silent; it has answered. */
 void sni_peer_suspect(struct sn_peer *peer);
 void sni_peer_trust(struct sn_peer *peer);
+/* The session stands on an address that the link does not name any more: dial the new one; it takes over. */
+void sni_peer_move(struct sn_peer *peer);
 
 /* choice.c: which of several channels becomes the session. */
 void sni_choice_proven(struct sn_peer *peer, struct sn_channel *channel);
@@ -267,5 +278,8 @@ void sni_listeners_close(struct sni_hub *hub);
 /* drain.c: made with the net, so that draining cannot fail for lack of memory. */
 enum sn_err sni_drain_new(struct sn_net *net);
 void sni_drain_free(struct sn_net *net);
+
+/* reload.c */
+void sni_reload_free(struct sn_net *net);
 
 #endif

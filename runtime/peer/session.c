@@ -59,6 +59,7 @@ static enum sn_err assoc_for(struct sn_peer *peer, const struct sn_hello *hello)
                                    .arg = peer,
                                    .budget = peer->net->budget,
                                    .window_bytes = SN_STREAM_WINDOW_BYTES,
+                                   .window_base_bytes = SN_STREAM_INITIAL_CREDIT,
                                    .streams_max = SN_STREAMS_MAX,
                                    .even_ids = (uint8_t)has_smaller_id(peer)};
     sn_env_random(peer->net->config.env, config.seed, sizeof config.seed);
@@ -81,6 +82,26 @@ static enum sn_err assoc_for(struct sn_peer *peer, const struct sn_hello *hello)
 
 static void doom(struct sni_session *session, enum sn_err err);
 
+/* The session is gone at once, and will come and go: that alone tells nobody what to mend. Once for each cause. */
+static void warn_of_link(struct sn_peer *peer, enum sn_err err)
+{
+    if (peer->link_err == err) return;
+    peer->link_err = err;
+    if (err == SN_OK) return;
+    const char *hint = "see the detail of PEER-DOWN";
+    switch (err) {
+    case SN_ENOFILES: hint = "raise the limit: ulimit -n, or LimitNOFILE= of the service"; break;
+    case SN_ENOMEM: hint = "raise the limit of memory or of threads"; break;
+    case SN_ENOENT: hint = "the folder of `run:` is gone; restart the agent"; break;
+    case SN_EPERM: hint = "the folder of `run:` must belong to this user, with mode 0700"; break;
+    case SN_EREADONLY: hint = "the folder of `run:` must be writable"; break;
+    case SN_ENOSPC: hint = "the disk that holds the folder of `run:` is full"; break;
+    default: break;
+    }
+    sn_logger_write(sni_hub_logger(peer->hub), SN_WARN, "LINK-FAILED", "net",
+                    "peer=%s err=%s hint=\"%s\"", peer->name, sn_err_name(err), hint);
+}
+
 static void open_link(struct sni_session *session)
 {
     struct sn_net *net = session->peer->net;
@@ -91,6 +112,7 @@ static void open_link(struct sni_session *session)
                                     .user = session};
     for (unsigned i = 0; i < SN_CLASS_COUNT; i++) config.streams[i] = session->link_streams[i];
     enum sn_err err = sn_link_open(net->config.link_provider, &config, &session->link);
+    warn_of_link(session->peer, err);
     if (err != SN_OK) {
         doom(session, err);
         return;
@@ -277,7 +299,7 @@ void sni_session_close(struct sni_session *session, enum sn_err err, const char 
     } else if (session->is_doomed != 1) { /* else its task is under way and frees it */
         free_session(session);
     }
-    peer->is_suspect = 0;
+    peer->is_suspect = peer->is_moving = 0;
     sni_choice_incumbent_gone(peer);
     sni_peer_redial(peer);
 }
@@ -315,7 +337,7 @@ static void on_channel_down(void *user, struct sn_channel *channel,
 {
     struct sn_peer *peer = user;
     struct sni_session *session = session_of(peer, channel);
-    session->is_final = failure->is_goodbye;
+    if (failure->is_goodbye) session->is_final = 1;
     sni_session_close(session, failure->err, failure->detail);
 }
 

@@ -33,9 +33,9 @@ static int flags_of(uint8_t type)
     case SN_FRAME_PONG:
     case SN_FRAME_GOODBYE:
     case SN_FRAME_ACCEPT:
-    case SN_FRAME_DATA:
     case SN_FRAME_END:
     case SN_FRAME_RESET: return 0;
+    case SN_FRAME_DATA: return SN_FRAME_AWAITED;
     case SN_FRAME_OPEN: return SN_FRAME_SESSION | SN_FRAME_RESUME;
     case SN_FRAME_ACK: return SN_FRAME_ENDED | SN_FRAME_RESUME;
     default: return -1;

@@ -37,6 +37,7 @@ enum sn_frame_type {
 
 /* Flags of stream frames; bits not listed for a type are zero. */
 #define SN_FRAME_SESSION 0x01u /* OPEN: the stream ends with its lane and is never resumed */
+#define SN_FRAME_AWAITED 0x04u /* DATA: the sender can go on only when it is acknowledged */
 #define SN_FRAME_ENDED   0x02u /* ACK: END was received too, length and checksum matched */
 /* OPEN, ACK: first frame after the stream moved to another lane; must be answered with RESET when
  * the stream is not known (any more). */

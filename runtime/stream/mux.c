@@ -13,9 +13,9 @@
  *   when no class with data has any left: the most urgent goes first, the least urgent still gets
  *   1/29. Within a class streams take turns of a quantum of bytes.
  * Acks. One ACK frame tells received bytes and credit. It is sent when a quarter of the window was
- *   consumed, when an eighth of the smaller of the two windows is unacknowledged, at END, or by
- *   sn_mux_tick after SN_STREAM_ACK_DELAY_NS. 32 bytes per eighth of a window are 0.4 % at the
- *   smallest window.
+ *   consumed, when an eighth of it is unacknowledged, when DATA says that its sender waits for it,
+ *   at END, or by sn_mux_tick after SN_STREAM_ACK_DELAY_NS. 32 bytes per eighth of a window are
+ *   0.4 % at the smallest window. See window.c for how windows change.
  * END carries length and XXH3-64. A wrong length breaks the protocol; a wrong checksum resets the
  *   stream with EIO, so that a reader never sees a clean end of altered bytes. ACK with
  *   SN_FRAME_ENDED says that both matched.
@@ -38,14 +38,16 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#define EXEMPT_MAX   4u /* two sockets of a session, while those of the former one still close */
-#define PINNED_SLACK (2u * SN_SLAB_BYTES_MAX)
+#define EXEMPT_MAX 4u /* two sockets of a session, while those of the former one still close */
 
 enum sn_err sn_mux_new(const struct sn_mux_config *config, struct sn_mux **out_mux)
 {
     SN_ASSERT(config->ops != NULL);
     if (config->window_bytes < SN_STREAM_INITIAL_CREDIT) return SN_EINVAL;
     if (config->window_bytes > SN_STREAM_WINDOW_BYTES_MAX) return SN_EINVAL;
+    uint32_t base = config->window_base_bytes;
+    if (base > config->window_bytes) return SN_EINVAL;
+    if (base > 0 && base < SN_STREAM_INITIAL_CREDIT) return SN_EINVAL;
     if (config->streams_max == 0 || config->streams_max > SN_STREAMS_MAX) return SN_EINVAL;
     struct sn_mux *mux = sn_alloc(sizeof *mux);
     if (mux == NULL) return SN_ENOMEM;
@@ -83,9 +85,9 @@ static void drop_content(struct sn_stream *stream)
 void sni_mux_give_back(struct sn_stream *stream)
 {
     struct sn_mux *mux = stream->mux;
-    if (stream->is_budgeted) sn_budget_give(mux->config.budget, mux->config.window_bytes);
+    sni_window_fini(stream);
     mux->exempt -= stream->is_exempt;
-    stream->is_budgeted = stream->is_exempt = 0;
+    stream->is_exempt = 0;
 }
 
 static void destroy(struct sn_stream *stream)
@@ -103,6 +105,12 @@ static void destroy(struct sn_stream *stream)
     if (!stream->is_freed) sni_mux_give_back(stream);
     stream->magic = 0;
     sn_free(stream, sizeof *stream);
+}
+
+void sni_mux_remove(struct sn_stream *stream)
+{
+    stream->mux->stats.opened--;
+    destroy(stream);
 }
 
 void sn_mux_free(struct sn_mux *mux)
@@ -137,40 +145,33 @@ struct sn_stream *sni_mux_find(const struct sn_mux *mux, uint64_t id)
 enum sn_err sni_mux_add(struct sn_mux *mux, uint64_t id, unsigned lane, unsigned flags,
                         struct sn_stream **out_stream)
 {
-    uint32_t window = mux->config.window_bytes;
     if (mux->stats.open_now >= mux->config.streams_max) return SN_EFULL;
     /* The control lane's own streams are few and must not starve when tunnels have used up the budget. */
     int is_exempt = lane == 0 && (flags & SN_STREAM_SESSION) != 0 && mux->exempt < EXEMPT_MAX;
-    int is_budgeted = mux->config.budget != NULL && !is_exempt;
-    if (is_budgeted) {
-        enum sn_err err = sn_budget_take(mux->config.budget, window);
-        if (err != SN_OK) return err;
-    }
     struct sn_stream *stream = sn_alloc(sizeof *stream);
-    if (stream == NULL) goto fail;
+    if (stream == NULL) return SN_ENOMEM;
     stream->id = id;
-    enum sn_err err = sn_map_insert(&mux->table, &stream->entry, &stream->id, sizeof stream->id);
-    SN_ASSERT(err != SN_EEXIST);
-    if (err != SN_OK) goto fail;
-    stream->magic = SNI_STREAM_MAGIC;
     stream->mux = mux;
+    enum sn_err err = sni_window_init(stream, is_exempt);
+    if (err != SN_OK) goto fail;
+    err = sn_map_insert(&mux->table, &stream->entry, &stream->id, sizeof stream->id);
+    SN_ASSERT(err != SN_EEXIST);
+    if (err != SN_OK) goto fail_window;
+    stream->magic = SNI_STREAM_MAGIC;
     stream->lane = (uint8_t)lane;
     stream->is_local = (uint8_t)sni_id_is_local(mux, id);
-    stream->is_budgeted = (uint8_t)is_budgeted;
     stream->is_exempt = (uint8_t)is_exempt;
     mux->exempt += (uint32_t)is_exempt;
-    stream->ack_step = window / 8;
-    sni_pieces_init(&stream->tx, (uint64_t)window + PINNED_SLACK);
-    sni_pieces_init(&stream->rx, (uint64_t)window + PINNED_SLACK);
     sn_list_push(&mux->streams, &stream->all);
     mux->lanes[lane].streams++;
     mux->stats.open_now++;
     mux->stats.opened++;
     *out_stream = stream;
     return SN_OK;
+fail_window:
+    sni_window_fini(stream);
 fail:
     sn_free(stream, sizeof *stream);
-    if (is_budgeted) sn_budget_give(mux->config.budget, window);
     return SN_ENOMEM;
 }
 

@@ -12,10 +12,10 @@
  * Guarantees (checked by tests/unit/stream): bytes come out once, in order, complete, or the
  * reader sees an error; a frame that breaks the protocol changes nothing except that sn_mux_input
  * returns an error, upon which the caller closes the session.
- * Memory of a stream: it retains at most window_bytes (plus the rest of the one piece that crossed
- * that line) and buffers at most window_bytes for its reader. Slabs pinned by small views are
+ * Memory of a stream: it retains at most its window (plus the rest of the one piece that crossed
+ * that line) and buffers at most its window for its reader. Slabs pinned by small views are
  * counted, and small pieces copied together, so that a peer cannot make one byte hold a slab: what
- * is pinned for a direction stays below 2 * window_bytes + 3 * SN_SLAB_BYTES_MAX.
+ * is pinned for a direction stays below 2 * its window + 3 * SN_SLAB_BYTES_MAX.
  * Thread-safe: no; one mux is used by one worker. Blocking: no. Callbacks are made from inside
  * sn_mux_input, sn_mux_input_data, sn_mux_lane_down and sn_mux_orphans_close only, may call any sn_stream_* function,
  * and may not free the mux. The output hook may come from any function; it only takes note.
@@ -72,14 +72,14 @@ struct sn_stream_ops {
 struct sn_mux_config {
     const struct sn_mux_ops *ops;
     void *arg;
-    /* Borrowed; NULL = no limit. Each stream takes window_bytes at open and gives them back at
-     * free, one window for both directions: streams that fill both at once may hold twice the
-     * budget. */
+    /* Borrowed; NULL = no limit. Each stream takes two windows, one a direction. */
     struct sn_budget *budget;
-    uint32_t window_bytes; /* receive window, and send retention, of a stream; >= INITIAL_CREDIT */
-    uint32_t streams_max;  /* opened by either side, together; at most SN_STREAMS_MAX */
-    uint8_t even_ids;      /* 1 on exactly one of the two ends */
-    uint8_t seed[16];      /* random: keys the table of streams, whose ids the peer chooses */
+    uint32_t window_bytes; /* largest window of a direction; >= INITIAL_CREDIT */
+    /* First window of a direction, from where it grows as needed; >= INITIAL_CREDIT; 0 = window_bytes. */
+    uint32_t window_base_bytes;
+    uint32_t streams_max; /* opened by either side, together; at most SN_STREAMS_MAX */
+    uint8_t even_ids;     /* 1 on exactly one of the two ends */
+    uint8_t seed[16];     /* random: keys the table of streams, whose ids the peer chooses */
 };
 
 /* Errors: EINVAL (window or streams_max out of range), ENOMEM. */
@@ -139,7 +139,7 @@ SN_MUST_CHECK enum sn_err sn_mux_input_data(struct sn_mux *mux, unsigned lane,
 SN_MUST_CHECK enum sn_err sn_stream_open(struct sn_mux *mux, unsigned lane, enum sn_qos qos,
                                          unsigned flags, const char *service, const void *meta,
                                          uint32_t meta_size, struct sn_stream **out_stream);
-/* Accepts a stream the peer opened; gives it the full window. */
+/* Accepts a stream the peer opened; gives it the first window. */
 void sn_stream_accept(struct sn_stream *stream);
 void sn_stream_set_user(struct sn_stream *stream, const struct sn_stream_ops *ops, void *user);
 

@@ -134,7 +134,6 @@ static enum sn_err open_new(struct sn_mux *mux, unsigned lane, const struct sn_f
     stream->is_confirmed = 1;
     stream->credit = offer->credit;
     stream->granted = SN_STREAM_INITIAL_CREDIT;
-    if (offer->credit / 8 < stream->ack_step) stream->ack_step = (uint32_t)offer->credit / 8;
     memcpy(stream->service, offer->service, sizeof stream->service);
     sni_stream_hold(stream);
     mux->config.ops->opened(mux->config.arg, stream, offer->service, offer->meta, offer->meta_size);
@@ -182,8 +181,6 @@ static enum sn_err input_accept(struct sn_stream *stream, const struct sn_frame 
     confirm(stream);
     if (frame->offset > stream->credit) stream->credit = frame->offset;
     if (!stream->is_accepted) {
-        uint64_t step = frame->offset / 8;
-        if (step < stream->ack_step) stream->ack_step = (uint32_t)step;
         stream->is_accepted = 1;
         stream->mux->stats.accepted++;
         sni_stream_schedule(stream);
@@ -254,7 +251,7 @@ static enum sn_err judge_ack(const struct sn_stream *stream, const struct sn_fra
 
 static int has_room(const struct sn_stream *stream)
 {
-    return sn_stream_writable_bytes(stream) >= stream->mux->config.window_bytes / 4;
+    return sn_stream_writable_bytes(stream) >= stream->tx_window / 4;
 }
 
 static enum sn_err input_ack(struct sn_mux *mux, unsigned lane, struct sn_stream *stream,
@@ -277,6 +274,7 @@ static enum sn_err input_ack(struct sn_mux *mux, unsigned lane, struct sn_stream
         sni_hash_fini(&stream->tx_hash);
     }
     release_acked(stream);
+    sni_window_acked(stream);
     check_complete(stream);
     sni_stream_schedule(stream);
     if (stream->want_write && has_room(stream)) {
@@ -373,7 +371,7 @@ static enum sn_err judge_data(const struct sn_stream *stream, const struct sn_fr
 static void note_received(struct sn_stream *stream)
 {
     struct sn_mux *mux = stream->mux;
-    if (stream->received - stream->ack_sent >= stream->ack_step) {
+    if (stream->received - stream->ack_sent >= stream->rx_window / 8) {
         stream->pending |= SNI_ACK;
         sni_stream_schedule(stream);
     } else if ((stream->pending & SNI_ACK) == 0 && !sn_list_is_linked(&stream->delayed)) {
@@ -396,6 +394,7 @@ static void take_bytes(struct sn_stream *stream, struct sn_buf *view)
     sn_buf_unref(&rest);
     stream->received += size;
     stream->mux->stats.received_bytes += size;
+    sni_window_received(stream);
     note_received(stream);
     tell_readable(stream);
 }
@@ -408,6 +407,7 @@ static enum sn_err input_data(struct sn_mux *mux, unsigned lane, const struct sn
     if (stream == NULL) return input_unknown(mux, lane, frame);
     if (stream->is_dead) return SN_OK;
     uint64_t start = frame->offset + at;
+    uint32_t size = view->size;
     enum sn_err err = judge_data(stream, frame, start);
     if (err != SN_OK) return err;
     if (start < stream->received) {
@@ -418,8 +418,14 @@ static enum sn_err input_data(struct sn_mux *mux, unsigned lane, const struct sn
         view->size -= skip;
     }
     if (view->size == 0) return SN_OK;
+    uint8_t is_awaited =
+        frame->flags & SN_FRAME_AWAITED && start + size == frame->offset + frame->size;
     sni_stream_hold(stream);
     take_bytes(stream, view);
+    if (is_awaited && !stream->is_dead) {
+        stream->pending |= SNI_ACK;
+        sni_stream_schedule(stream);
+    }
     sni_stream_release(stream);
     return SN_OK;
 }

@@ -120,7 +120,9 @@ struct sn_stream {
     struct sni_pieces rx;
     struct sni_hash rx_hash;
     uint64_t received, read, consumed, granted, ack_sent;
-    uint32_t ack_step;
+    uint8_t rx_is_pressed; /* the peer came near the end of its credit */
+
+    uint32_t rx_window, tx_window; /* see window.c */
 };
 
 static inline struct sni_lane *sni_lane_of(const struct sn_stream *stream)
@@ -128,12 +130,25 @@ static inline struct sni_lane *sni_lane_of(const struct sn_stream *stream)
     return &stream->mux->lanes[stream->lane];
 }
 
+/* --- window.c --------------------------------------------------------------------------------- */
+/* Takes the first windows from the budget, unless it is exempt. Errors: ENOMEM. */
+SN_MUST_CHECK enum sn_err sni_window_init(struct sn_stream *stream, int is_exempt);
+void sni_window_fini(struct sn_stream *stream);
+/* The user consumed bytes; nonzero when the peer should be told of new credit. */
+int sni_window_consumed(struct sn_stream *stream);
+/* The user wrote bytes; the peer sent some; it acknowledged some. */
+void sni_window_written(struct sn_stream *stream);
+void sni_window_received(struct sn_stream *stream);
+void sni_window_acked(struct sn_stream *stream);
+
 /* --- mux.c ------------------------------------------------------------------------------------ */
 struct sn_stream *sni_mux_find(const struct sn_mux *mux, uint64_t id);
 /* A new stream in the table, on the lane; takes its window from the budget. Errors: EFULL, ENOMEM.
  * */
 SN_MUST_CHECK enum sn_err sni_mux_add(struct sn_mux *mux, uint64_t id, unsigned lane,
                                       unsigned flags, struct sn_stream **out_stream);
+/* Takes back sni_mux_add: nobody has heard of the stream. */
+void sni_mux_remove(struct sn_stream *stream);
 /* What the stream took from the budget, once. */
 void sni_mux_give_back(struct sn_stream *stream);
 int sni_lane_has_output(const struct sni_lane *lane);

@@ -120,7 +120,7 @@ static enum sn_err output_reply(struct sn_mux *mux, struct sni_replies *replies,
 static uint64_t credit_limit(const struct sn_stream *stream)
 {
     if (!stream->is_local && !stream->is_accepted) return stream->granted;
-    return stream->consumed + stream->mux->config.window_bytes;
+    return stream->consumed + stream->rx_window;
 }
 
 static enum sn_err make_ack(struct sn_stream *stream, struct sn_frame *frame,
@@ -283,6 +283,7 @@ static void output_data(struct sn_stream *stream, uint32_t max_data, struct sn_f
     *out_headroom = piece->headroom && stream->next_at == 0 && stream->next >= stream->sent_max;
     stream->next_at += (uint32_t)size;
     count_sent(stream, (uint32_t)size);
+    if (stream->want_write && stream->next == stream->written) frame->flags = SN_FRAME_AWAITED;
 }
 
 static enum sn_err output_run(struct sni_lane *lane, uint32_t max_data, struct sn_frame *frame,

@@ -16,7 +16,7 @@
 #define PIECES_FREE        64u
 #define PIECE_BYTES_LIKELY 1024u
 
-static enum sn_err pack_offer(const struct sn_mux *mux, const char *service, const void *meta,
+static enum sn_err pack_offer(uint32_t credit, const char *service, const void *meta,
                               uint32_t meta_size, struct sn_buf *out_offer)
 {
     size_t service_size = strlen(service);
@@ -32,7 +32,7 @@ static enum sn_err pack_offer(const struct sn_mux *mux, const char *service, con
     sn_pack_map(&pack, 3);
     sn_pack_key_text(&pack, 0, service);
     sn_pack_key_bin(&pack, 1, meta, meta_size);
-    sn_pack_key_uint(&pack, 2, mux->config.window_bytes);
+    sn_pack_key_uint(&pack, 2, credit);
     err = sn_pack_finish(&pack, &size);
     SN_ASSERT(err == SN_OK); /* the overhead is a constant of the format */
     offer.size = (uint32_t)size;
@@ -49,23 +49,21 @@ enum sn_err sn_stream_open(struct sn_mux *mux, unsigned lane, enum sn_qos qos, u
     SN_ASSERT((flags & ~SN_STREAM_SESSION) == 0);
     SN_ASSERT(service[0] != 0);
     if (!mux->lanes[lane].is_up) return SN_EUNREACHABLE;
-    struct sn_buf offer;
-    enum sn_err err = pack_offer(mux, service, meta, meta_size, &offer);
-    if (err != SN_OK) return err;
     uint64_t ordinal = mux->last_ordinal + 1;
     struct sn_stream *stream;
-    err = sni_mux_add(mux, mux->config.even_ids ? ordinal * 2 : ordinal * 2 - 1, lane, flags,
-                      &stream);
+    enum sn_err err = sni_mux_add(mux, mux->config.even_ids ? ordinal * 2 : ordinal * 2 - 1, lane,
+                                  flags, &stream);
+    if (err != SN_OK) return err;
+    err = pack_offer(stream->rx_window, service, meta, meta_size, &stream->offer);
     if (err != SN_OK) {
-        sn_buf_unref(&offer);
+        sni_mux_remove(stream);
         return err;
     }
     mux->last_ordinal = ordinal;
     stream->qos = (uint8_t)qos;
     stream->flags = (uint8_t)flags;
-    stream->offer = offer;
     stream->credit = SN_STREAM_INITIAL_CREDIT;
-    stream->granted = mux->config.window_bytes;
+    stream->granted = stream->rx_window;
     memcpy(stream->service, service, strlen(service));
     stream->pending = SNI_OPEN;
     sni_stream_schedule(stream);
@@ -93,14 +91,14 @@ void sn_stream_set_user(struct sn_stream *stream, const struct sn_stream_ops *op
 
 static int has_piece_room(const struct sn_stream *stream)
 {
-    uint32_t pieces_max = PIECES_FREE + stream->mux->config.window_bytes / PIECE_BYTES_LIKELY;
+    uint32_t pieces_max = PIECES_FREE + stream->tx_window / PIECE_BYTES_LIKELY;
     return stream->tx.count < pieces_max;
 }
 
 uint32_t sn_stream_writable_bytes(const struct sn_stream *stream)
 {
     SN_ASSERT(stream->magic == SNI_STREAM_MAGIC);
-    uint64_t window = stream->mux->config.window_bytes;
+    uint64_t window = stream->tx_window;
     if (stream->is_dead || stream->end_wanted || !has_piece_room(stream)) return 0;
     return stream->tx.bytes >= window ? 0 : (uint32_t)(window - stream->tx.bytes);
 }
@@ -130,6 +128,7 @@ enum sn_err sn_stream_write(struct sn_stream *stream, struct sn_buf *piece, unsi
     sni_hash_update(&stream->tx_hash, bytes, size);
     sn_buf_unref(&rest);
     stream->written += size;
+    sni_window_written(stream);
     sni_stream_schedule(stream);
     return SN_OK;
 }
@@ -157,11 +156,10 @@ void sn_stream_consume(struct sn_stream *stream, uint32_t bytes)
 {
     SN_ASSERT(stream->magic == SNI_STREAM_MAGIC && !stream->is_freed);
     SN_ASSERT(bytes <= stream->read - stream->consumed);
-    uint32_t window = stream->mux->config.window_bytes;
     stream->consumed += bytes;
     if (stream->is_dead || stream->got_end) return;
     if (!stream->is_local && !stream->is_accepted) return;
-    if (stream->consumed + window < stream->granted + window / 4) return;
+    if (!sni_window_consumed(stream)) return;
     stream->pending |= SNI_ACK;
     sni_stream_schedule(stream);
 }

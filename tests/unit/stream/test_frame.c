@@ -69,7 +69,7 @@ static void test_flags_qos_zero(void **state)
     } rows[] = {{SN_FRAME_OPEN, SN_FRAME_SESSION | SN_FRAME_RESUME},
                 {SN_FRAME_ACCEPT, 0},
                 {SN_FRAME_ACK, SN_FRAME_ENDED | SN_FRAME_RESUME},
-                {SN_FRAME_DATA, 0},
+                {SN_FRAME_DATA, SN_FRAME_AWAITED},
                 {SN_FRAME_END, 0},
                 {SN_FRAME_RESET, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -158,7 +158,7 @@ static void test_open_errors(void **state)
     size_t before = sn_alloc_in_use();
     struct seen seen = {0};
     struct sn_budget *budget;
-    assert_int_equal(sn_budget_new(3 * WINDOW, &budget), SN_OK);
+    assert_int_equal(sn_budget_new(6 * WINDOW, &budget), SN_OK);
     struct sn_mux_config config = {
         .ops = &mux_ops, .arg = &seen, .budget = budget, .window_bytes = WINDOW, .streams_max = 2};
     struct sn_mux *mux, *other;
@@ -181,8 +181,13 @@ static void test_open_errors(void **state)
     assert_int_equal(sn_stream_open(other, 1, 0, 0, "s", NULL, 0, &streams[2]), SN_OK);
     assert_int_equal(sn_stream_open(other, 1, 0, 0, "s", NULL, 0, &streams[3]), SN_ENOMEM);
     sn_stream_free(streams[1]); /* OPEN was not sent: nobody needs to know */
-    assert_int_equal(sn_budget_used(budget), 2 * WINDOW);
+    assert_int_equal(sn_budget_used(budget), 4 * WINDOW); /* two windows each */
     assert_int_equal(sn_stream_open(other, 1, 0, 0, "s", NULL, 0, &streams[3]), SN_OK);
+    config.window_base_bytes = SN_STREAM_INITIAL_CREDIT - 1;
+    assert_int_equal(sn_mux_new(&config, &mux), SN_EINVAL);
+    config.window_base_bytes = config.window_bytes + 1;
+    assert_int_equal(sn_mux_new(&config, &mux), SN_EINVAL);
+    config.window_base_bytes = 0;
     config.window_bytes = SN_STREAM_INITIAL_CREDIT - 1;
     struct sn_mux *none = NULL;
     assert_int_equal(sn_mux_new(&config, &none), SN_EINVAL);

@@ -19,7 +19,8 @@
 #include "joint.h"
 #include "stream/mux_int.h"
 
-#define WINDOW     (128u * 1024u)
+#define BASE       (64u * 1024u)
+#define WINDOW     (256u * 1024u)
 #define PIECE_MAX  40000u
 #define PAIRS      40u
 #define LANES      3u /* 0, 1, 2 */
@@ -344,6 +345,20 @@ static void step_dark(struct scene *scene)
     scene->dark = (scene->dark + 1) % 4;
 }
 
+/* Of all streams that somebody uses. */
+static uint64_t windows_of(struct scene *scene)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < scene->pair_count * 2; i++) {
+        const struct sn_stream *stream = scene->pairs[i / 2].leg[i % 2].stream;
+        if (stream == NULL || !stream->is_budgeted) continue;
+        assert_true(stream->rx_window >= BASE && stream->rx_window <= WINDOW);
+        assert_true(stream->tx_window >= BASE && stream->tx_window <= WINDOW);
+        sum += (uint64_t)stream->rx_window + stream->tx_window;
+    }
+    return sum;
+}
+
 static void step(struct scene *scene, uint64_t now_ns)
 {
     uint32_t dice = below(scene, 100);
@@ -358,14 +373,9 @@ static void step(struct scene *scene, uint64_t now_ns)
     step_lanes(scene);
     (void)sn_mux_tick(scene->joint.mux[0], now_ns); /* time passes anyway */
     (void)sn_mux_tick(scene->joint.mux[1], now_ns);
-    uint32_t users = 0;
-    for (uint32_t i = 0; i < scene->pair_count * 2; i++) {
-        users += scene->pairs[i / 2].leg[i % 2].stream != NULL;
-    }
-    /* Some of the control lane's own streams stand outside the budget: at most four an end (mux.c). */
-    uint64_t exempt = scene->joint.mux[0]->exempt + scene->joint.mux[1]->exempt;
-    assert_true(exempt <= 8);
-    assert_true(sn_budget_used(scene->budget) == (users - exempt) * WINDOW);
+    assert_true(sn_budget_used(scene->budget) == windows_of(scene));
+    uint64_t limit = sn_budget_limit(scene->budget);
+    assert_true(sn_budget_used(scene->budget) <= limit);
 }
 
 /* Everybody ends and reads to the end; then everything must have come out. */
@@ -417,9 +427,11 @@ static void run(uint64_t seed, struct sn_mux_stats *totals, uint32_t *lane_losse
     assert_non_null(scene);
     scene->random = seed;
     scene->trouble_lane = -1;
-    assert_int_equal(sn_budget_new((uint64_t)PAIRS * 2 * WINDOW, &scene->budget), SN_OK);
-    struct sn_mux_config config = {
-        .budget = scene->budget, .window_bytes = WINDOW, .streams_max = PAIRS * 2};
+    assert_int_equal(sn_budget_new((uint64_t)PAIRS * 2 * BASE * 3, &scene->budget), SN_OK);
+    struct sn_mux_config config = {.budget = scene->budget,
+                                   .window_bytes = WINDOW,
+                                   .window_base_bytes = BASE,
+                                   .streams_max = PAIRS * 2};
     joint_init(&scene->joint, &config, &ops0, &ops1, scene);
     for (unsigned lane = 0; lane < LANES; lane++) joint_up(&scene->joint, lane);
     for (uint32_t i = 0; i < STEPS; i++) step(scene, (uint64_t)i * 100000);
