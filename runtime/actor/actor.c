@@ -276,6 +276,56 @@ static enum sn_err handle_start(struct sn_actor *actor)
     return err;
 }
 
+static void tell_configured(struct sn_actor *actor)
+{
+    actor->needs_config = 0;
+    actor->configured(actor->configured_arg);
+}
+
+static enum sn_err handle_config(struct sn_actor *actor)
+{
+    struct sn_event event = {.size = sizeof event,
+                             .kind = SN_EVENT_CONFIG,
+                             .agent = "",
+                             .actor = "",
+                             .type = "",
+                             .text = "",
+                             .config = actor->config};
+    enum sn_err err = sni_handle(actor, &event);
+    tell_configured(actor);
+    return err;
+}
+
+static void configure(struct sn_task *task, struct sn_worker *worker)
+{
+    struct sn_actor *actor = SN_CONTAINER_OF(task, struct sn_actor, config_task);
+    (void)worker; /* the actor's */
+    actor->config = actor->next_config;
+    if (actor->is_down || actor->needs_start) { /* START will bring it, if it ever comes */
+        tell_configured(actor);
+        return;
+    }
+    actor->needs_config = 1;
+    sni_actor_schedule(actor);
+}
+
+void sn_system_configure(struct sn_system *system, struct sn_actor_ref ref,
+                         const struct sn_config_node *node, void (*done)(void *arg), void *arg)
+{
+    struct sn_actor *actor = sni_actor_of(system, ref);
+    SN_ASSERT(actor != NULL);
+    actor->next_config = node;
+    actor->configured = done;
+    actor->configured_arg = arg;
+    actor->config_task.run = configure;
+    sn_worker_post(actor->worker, &actor->config_task);
+}
+
+void sni_actor_forget_config(struct sn_actor *actor)
+{
+    if (actor->needs_config) tell_configured(actor);
+}
+
 static enum sn_err handle_stop(struct sn_actor *actor)
 {
     actor->needs_stop = 0;
@@ -311,6 +361,8 @@ static enum sn_err handle_next(struct sn_actor *actor, enum sn_err *out_result)
     struct sn_list *node;
     if (actor->needs_start) {
         *out_result = handle_start(actor);
+    } else if (actor->needs_config) {
+        *out_result = handle_config(actor);
     } else if (actor->needs_stop) {
         *out_result = handle_stop(actor);
     } else if ((node = sn_list_pop(&actor->settled)) != NULL) {

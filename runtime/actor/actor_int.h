@@ -60,10 +60,16 @@ struct sn_actor {
     uint32_t incarnation;
     uint32_t notices_in_row; /* handled since the last letter */
     uint8_t needs_start;
-    uint8_t needs_stop; /* the agent drains and this incarnation was not told yet */
+    uint8_t needs_config; /* the new one was not told yet */
+    uint8_t needs_stop;   /* the agent drains and this incarnation was not told yet */
     uint8_t is_draining;
     uint8_t is_down;
     uint8_t was_started; /* its first START was handled */
+    /* A change of the configuration; one at a time. */
+    struct sn_task config_task;
+    const struct sn_config_node *next_config;
+    void (*configured)(void *arg);
+    void *configured_arg;
     uint64_t ask_counter;
     /* Reserved by senders on any worker before they hand a letter over, given back here when the letter is
      * taken out for its handler. */
@@ -155,6 +161,8 @@ struct sn_actor *sni_actor_of(const struct sn_system *system, struct sn_actor_re
 void sni_actor_init(struct sn_actor *actor);
 /* Throws away what waits for the actor: letters are gone, notices told to their owners. */
 void sni_actor_discard(struct sn_actor *actor);
+/* The actor went down before it was told of its new configuration, and its state is gone. */
+void sni_actor_forget_config(struct sn_actor *actor);
 /* Throws away what belonged to the incarnation that has just ended: outcomes, and its notices. */
 void sni_actor_discard_old(struct sn_actor *actor);
 void sni_actor_schedule(struct sn_actor *actor);

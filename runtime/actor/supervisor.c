@@ -62,6 +62,7 @@ void sni_supervisor_failed(struct sn_actor *actor, enum sn_err err)
     sni_actor_discard_old(actor);
     if (actor->kind->fini != NULL) actor->kind->fini(actor->state);
     memset(actor->state, 0, actor->kind->state_bytes);
+    sni_actor_forget_config(actor); /* its next START brings it */
     if (system->config.actor_failed != NULL) {
         system->config.actor_failed(system->config.arg, actor->ref);
     }

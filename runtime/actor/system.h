@@ -39,13 +39,17 @@ struct sn_system_config {
 
 SN_MUST_CHECK enum sn_err sn_system_new(const struct sn_system_config *config,
                                         struct sn_system **out_system);
-/* Spawns an actor. `kind` and `node` (its configuration, may be NULL) are borrowed for the system's life;
- * metric_base is added to the indexes of sn_metric_add. Before start only.
+/* Spawns an actor. `kind` and `node` (its configuration, may be NULL) are borrowed for the system's life
+ * (node: until sn_system_configure gives another); metric_base is added to the indexes of sn_metric_add. Before start only.
  * Errors: EEXIST (name or service taken), EINVAL, EFULL, ENOMEM. */
 SN_MUST_CHECK enum sn_err sn_system_spawn(struct sn_system *system,
                                           const struct sn_actor_kind *kind,
                                           const struct sn_config_node *node, uint32_t metric_base,
                                           struct sn_actor_ref *out_actor);
+/* Gives an actor another configuration: SN_EVENT_CONFIG, or its next START when it is down. `done` comes on its worker
+ * when it uses the new one: the former may be freed then. Cannot fail; one at a time an actor. Any thread. */
+void sn_system_configure(struct sn_system *system, struct sn_actor_ref actor,
+                         const struct sn_config_node *node, void (*done)(void *arg), void *arg);
 /* Starts the workers; every actor's first event is START. */
 SN_MUST_CHECK enum sn_err sn_system_start(struct sn_system *system);
 /* Sends every actor SN_EVENT_STOP, after its START; one that is down gets it when it was restarted. Any thread,

@@ -86,7 +86,10 @@ enum sn_event_kind {
     SN_EVENT_STREAM_READABLE =
         13, /* stream, token, buf (also as payload), offset, is_end: bytes of a delivered stream */
     SN_EVENT_STREAM_WRITABLE = 14, /* stream, token: after sn_stream_write said EAGAIN */
-    SN_EVENT_KIND_COUNT = 15
+    /* config: another configuration, which passed the same checks as the first. What is not changed goes on. The former one
+     * is valid until the handler returns: nothing may point into it after that. */
+    SN_EVENT_CONFIG = 15,
+    SN_EVENT_KIND_COUNT = 16
 };
 
 /* Pointers are borrowed until the handler returns. Members that a kind does not name are zero. */
@@ -110,7 +113,7 @@ struct sn_event {
     void *pointer;
     uint64_t sent_bytes; /* STREAM_DOWN: toward the peer */
     uint64_t received_bytes;
-    const struct sn_config_node *config; /* START: the actor's configuration, NULL if it has none */
+    const struct sn_config_node *config; /* START, CONFIG: the actor's, NULL if it has none */
     /* STREAM_READABLE: a view of the bytes, borrowed as all else; sn_buf_ref makes one to keep, or to write. */
     struct sn_buf buf;
     uint64_t offset; /* of its first byte in the stream */

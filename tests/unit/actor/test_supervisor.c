@@ -76,6 +76,36 @@ static void test_restart_with_fresh_state(void **state)
                            " from=victim err=io restart_ms=100\n"));
 }
 
+/* --- Another configuration ---------------------------------------------------------------------------- */
+
+static void count_configured(void *arg)
+{
+    uint32_t *count = arg;
+    (*count)++;
+}
+
+static void test_configure(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+    const struct sn_config_node *first = (const void *)"first"; /* never looked into */
+    const struct sn_config_node *second = (const void *)"second";
+    sn_system_configure(world_get()->system, victim->ref, first, count_configured, &count);
+    world_run();
+    assert_int_equal(count, 1);
+    assert_int_equal(world_count(victim, SN_EVENT_CONFIG), 1);
+    assert_ptr_equal(world_record(victim, SN_EVENT_CONFIG, 0)->config, first);
+    /* Broken before it is told: it is done all the same, and START brings the new one. */
+    bring("break");
+    world_run();
+    sn_system_configure(world_get()->system, victim->ref, second, count_configured, &count);
+    world_run();
+    assert_int_equal(count, 2);
+    assert_int_equal(world_count(victim, SN_EVENT_CONFIG), 1);
+    world_run_ms(100);
+    assert_ptr_equal(world_record(victim, SN_EVENT_START, 0)->config, second);
+}
+
 static void test_mailbox_bound_holds_while_down(void **state)
 {
     (void)state;
@@ -490,6 +520,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_restart_with_fresh_state),
+        TEST(test_configure),
         TEST(test_mailbox_bound_holds_while_down),
         TEST(test_back_off_grows),
         TEST(test_failures_far_apart_are_forgiven),

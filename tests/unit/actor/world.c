@@ -58,6 +58,7 @@ static void write_down(struct probe *probe, const struct sn_event *event, uint64
                               .token = event->token,
                               .correlation = event->correlation,
                               .pointer = event->pointer,
+                              .config = event->config,
                               .at_ns = sn_env_now_ns(world.env),
                               .nth = nth,
                               .payload_size = event->payload_size};

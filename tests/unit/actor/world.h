@@ -17,6 +17,7 @@ struct record {
     uint32_t kind, err, outcome, reason;
     uint64_t token, correlation;
     void *pointer;
+    const struct sn_config_node *config;
     uint64_t at_ns;
     uint64_t nth; /* events that this state had handled before */
     char agent[32], actor[32], type[32], payload[32];
