@@ -2,10 +2,13 @@
 /*
  * Boot, run and drain of one agent.
  *
- * Order of the boot: file, plugins' configuration, identity, folders and lock, epoch, actor system and net, listeners,
- * control socket, workers, `ready`. Everything that can be refused is refused before the first worker runs.
+ * Order of the boot: signals, file, plugins' configuration, identity, folders and lock, threads and nng, epoch, actor
+ * system and net, listeners, control socket, workers, `ready`. Everything that can be refused is refused before the
+ * first worker runs.
  * Order of the end: actors are told to stop, the net waits for what is open or in flight (at most drain_ms), says
- * goodbye, the workers end, memory is given back, the process leaves by _exit.
+ * goodbye, the workers end, memory is given back, the process leaves by _exit. When that takes longer than drain_ms and
+ * CUT_MS the main thread gives up; when it hangs itself, the thread that hears the signals does. Status 0 means that
+ * the end was orderly.
  */
 #include "agents/agent.h"
 
@@ -14,14 +17,24 @@
 #include <string.h>
 
 #include "agents/cli.h"
+#include "agents/reload.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text.h"
+#include "env/process.h"
 #include "link/link_nng.h"
 #include "log/log.h"
 #include "plugin/host.h"
 
-#define CUT_MS 1500u /* after drain_ms: what goodbye and closing links may take */
+#define CUT_MS  1500u /* after drain_ms: what goodbye and closing links may take */
+#define LAST_MS 3000u /* after that: what giving back memory may take, also under a sanitizer */
+
+/* For what is open besides at any time: files, name service, the sockets of a first session. */
+#define SPARE_DESCRIPTORS 8u
+
+#define THREADS_HINT                                                                               \
+    "raise the limit of threads (ulimit -u, TasksMax= of the service, the container's limit of "   \
+    "pids), or that of memory (ulimit -v)"
 
 static void complain(struct sn_env *env, const char *format, ...) SN_PRINTF(2, 3);
 
@@ -80,6 +93,8 @@ static int load_file(struct sn_agent *agent, const char *path)
     sn_findings_init(&findings);
     err = sn_agent_file_parse(text, size, path, &findings, &agent->file);
     if (err == SN_OK) {
+        agent->path = path;
+        agent->current = agent->file;
         agent->folder = sn_path_folder(path);
         if (agent->folder != NULL)
             agent->data_folder = sn_path_in(agent->folder, agent->file->data);
@@ -88,6 +103,7 @@ static int load_file(struct sn_agent *agent, const char *path)
             agent->control_path = sn_path_in(agent->run_folder, "control.sock");
         }
         int is_made = agent->data_folder != NULL && agent->control_path != NULL;
+        atomic_store(&agent->drain_ms, agent->file->settings.drain_ms);
         status = is_made ? SN_EXIT_OK : out_of_memory(agent->env);
     } else {
         print_findings(agent->env, &findings);
@@ -104,7 +120,8 @@ static int load_plugins(struct sn_agent *agent)
 {
     struct sn_findings findings;
     sn_findings_init(&findings);
-    enum sn_err err = sn_plugins_load(agent->env, agent->file, &findings, &agent->plugins);
+    enum sn_err err =
+        sn_plugins_load(agent->env, agent->file, agent->folder, &findings, &agent->plugins);
     if (err != SN_OK) print_findings(agent->env, &findings);
     if (err != SN_OK && findings.total == 0 && !findings.no_memory) {
         complain(agent->env, "plugins: %s", sn_err_text(err));
@@ -124,34 +141,66 @@ static int remove_socket(void *arg, const char *name)
     char *path = sn_path_in(agent->run_folder, name);
     if (path == NULL) return 1;
     enum sn_err err = sn_env_file_remove(agent->env, path);
-    if (err != SN_OK) complain(agent->env, "%s: %s", path, sn_file_err_text(err));
+    struct sn_file_info info = {0};
+    if (err != SN_OK && sn_env_file_info(agent->env, path, &info) == SN_OK && info.is_folder) {
+        complain(agent->env, "%s is a folder, and stands where a socket should be; remove it",
+                 path);
+    } else if (err != SN_OK) {
+        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
+    }
+    agent->is_swept &= err == SN_OK || err == SN_ENOENT;
     sn_strfree(path);
     return 0;
+}
+
+static int make_folder(struct sn_agent *agent, const char *key, const char *path)
+{
+    struct sn_file_info info;
+    enum sn_err err = sn_env_folder_make(agent->env, path, 0700);
+    if (err == SN_OK) return 0;
+    int is_taken = sn_env_file_info(agent->env, path, &info) == SN_OK && !info.is_folder;
+    if (is_taken) {
+        complain(agent->env, "%s is a file; `%s:` must name a folder", path, key);
+    } else if (err == SN_EEXIST || err == SN_ENOENT) {
+        complain(agent->env, "%s, `%s:`: a file stands where a folder should be", path, key);
+    } else {
+        complain(agent->env, "%s, `%s:`: %s", path, key, sn_file_err_text(err));
+    }
+    return 1;
+}
+
+/* Sockets of the agent stand there: nobody else may put some of his own. Returns an exit status. */
+static int check_run_folder(struct sn_agent *agent)
+{
+    struct sn_file_info info;
+    const char *path = agent->run_folder;
+    enum sn_err err = sn_env_file_info(agent->env, path, &info);
+    if (err != SN_OK) {
+        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
+    } else if (info.uid != sn_env_own_uid(agent->env)) {
+        complain(agent->env,
+                 "%s belongs to another user (uid %u); remove it, run the agent as that user, or "
+                 "make it this one's: chown %u %s",
+                 path, info.uid, sn_env_own_uid(agent->env), path);
+    } else if ((info.mode & 077) != 0) {
+        complain(agent->env, "%s must be private; mend it with: chmod 700 %s", path, path);
+    } else {
+        return SN_EXIT_OK;
+    }
+    return SN_EXIT_USAGE;
 }
 
 /* One agent a data folder: the lock is held by the descriptor, so it does not survive a kill. Whoever holds it owns the
  * run folder too, and may sweep what a former life left there. */
 static int take_folders(struct sn_agent *agent)
 {
-    const char *folders[] = {agent->data_folder, agent->run_folder};
-    for (unsigned i = 0; i < SN_ARRAY_COUNT(folders); i++) {
-        enum sn_err err = sn_env_folder_make(agent->env, folders[i], 0700);
-        if (err == SN_OK) continue;
-        complain(agent->env, "%s: %s", folders[i],
-                 err == SN_EEXIST || err == SN_ENOENT ? "a file stands where a folder should be"
-                                                      : sn_file_err_text(err));
-        return 1;
-    }
-    struct sn_file_info info;
-    enum sn_err err = sn_env_file_info(agent->env, agent->run_folder, &info);
-    if (err != SN_OK || (info.mode & 077) != 0 || info.uid != sn_env_own_uid(agent->env)) {
-        complain(agent->env, "%s must be private; mend it with: chmod 700 %s", agent->run_folder,
-                 agent->run_folder);
-        return 2;
-    }
+    if (make_folder(agent, "data", agent->data_folder) != 0) return 1;
+    if (make_folder(agent, "run", agent->run_folder) != 0) return 1;
+    int status = check_run_folder(agent);
+    if (status != SN_EXIT_OK) return status;
     char *path = sn_path_in(agent->data_folder, "lock");
     if (path == NULL) return out_of_memory(agent->env);
-    err = sn_env_file_lock(agent->env, path, &agent->lock);
+    enum sn_err err = sn_env_file_lock(agent->env, path, &agent->lock);
     if (err == SN_EINUSE) {
         complain(agent->env,
                  "another agent is running on %s; stop it first, or give this one its own `data:`",
@@ -162,10 +211,50 @@ static int take_folders(struct sn_agent *agent)
     sn_strfree(path);
     if (err != SN_OK) return 1;
     agent->has_lock = 1;
+    agent->is_swept = 1;
     err = sn_env_folder_list(agent->env, agent->run_folder, remove_socket, agent);
-    if (err == SN_OK) return 0;
+    if (err == SN_OK) return agent->is_swept ? 0 : 1;
     complain(agent->env, "%s: %s", agent->run_folder, sn_file_err_text(err));
     return 1;
+}
+
+/* --- What the system must give -------------------------------------------------------------------------- */
+
+static uint32_t worker_count_of(const struct sn_agent *agent)
+{
+    uint32_t count = agent->file->settings.workers;
+    return count != 0 ? count : sn_env_cpu_count(agent->env);
+}
+
+static int lack(struct sn_agent *agent, enum sn_err err, const struct sn_process_room *room)
+{
+    if (err == SN_ENOFILES) {
+        complain(agent->env,
+                 "too few descriptors for an agent; raise the limit: ulimit -n, or LimitNOFILE= of "
+                 "the service");
+    } else if (err == SN_ENOMEM) {
+        complain(agent->env, "only %u of %u threads can be made that an agent may need at once; %s",
+                 room->threads, room->threads_wanted, THREADS_HINT);
+    } else {
+        complain(agent->env, "the agent cannot be set up: %s", sn_err_text(err));
+    }
+    return SN_EXIT_FAILED;
+}
+
+/* nng is started here because it crashes or hangs where it is refused a thread, and would otherwise start on a worker
+ * with the first peer. What the pools and workers may need is looked for when nng has what it needs. */
+static int start_nng(struct sn_agent *agent)
+{
+    struct sn_process_room room = {0};
+    uint32_t workers = worker_count_of(agent);
+    enum sn_err err = sn_process_probe(agent->env, SN_LINK_NNG_THREADS_MAX,
+                                       SN_LINK_NNG_DESCRIPTORS_MAX + SPARE_DESCRIPTORS, &room);
+    if (err == SN_OK) err = sn_link_nng_start();
+    if (err == SN_OK) {
+        uint32_t pools = sn_process_pool_threads(agent->env);
+        err = sn_process_probe(agent->env, workers + pools, SPARE_DESCRIPTORS, &room);
+    }
+    return err == SN_OK ? SN_EXIT_OK : lack(agent, err, &room);
 }
 
 static int load_identity(struct sn_agent *agent)
@@ -213,8 +302,10 @@ static int load_access(struct sn_agent *agent)
     return err == SN_ENOMEM ? SN_EXIT_FAILED : SN_EXIT_USAGE;
 }
 
-static enum sn_err load_link(const struct sn_agent_link *from, struct sn_net_link *link)
+enum sn_err sn_agent_link(const struct sn_agent_link *from, struct sn_net_link *out_link)
 {
+    struct sn_net_link *link = out_link;
+    *link = (struct sn_net_link){0};
     enum sn_err err = sn_text_copy(link->agent, sizeof link->agent, from->to, strlen(from->to));
     if (err == SN_OK && from->key != NULL) {
         link->has_key = 1;
@@ -235,7 +326,7 @@ static int load_links(struct sn_agent *agent)
     agent->links = sn_alloc(count * sizeof *agent->links);
     if (agent->links == NULL) return out_of_memory(agent->env);
     for (uint32_t i = 0; i < count; i++) {
-        enum sn_err err = load_link(&agent->file->links[i], &agent->links[i]);
+        enum sn_err err = sn_agent_link(&agent->file->links[i], &agent->links[i]);
         if (err == SN_OK) continue;
         complain(agent->env, "link to %s: %s", agent->file->links[i].to, sn_err_text(err));
         return 2;
@@ -253,6 +344,7 @@ struct sn_agent *sn_agent_of(struct sn_ctx *ctx)
 static void on_ready(void *arg)
 {
     struct sn_agent *agent = sn_net_owner(arg);
+    atomic_store(&agent->is_ready, 1);
     sn_env_print(agent->env, 1, "ready\n", 6);
 }
 
@@ -288,10 +380,16 @@ static enum sn_err make_net(struct sn_agent *agent)
     return sn_net_new(&config, agent->metrics, &agent->net);
 }
 
+static void on_actor_given_up(void *arg, struct sn_actor_ref actor, enum sn_err last)
+{
+    struct sn_agent *agent = sn_net_owner(arg);
+    sn_plugins_actor_failed(&agent->plugins, agent->system, actor, last);
+}
+
 static enum sn_err make_system(struct sn_agent *agent)
 {
     const struct sn_settings *settings = &agent->file->settings;
-    uint32_t workers = settings->workers != 0 ? settings->workers : sn_env_cpu_count(agent->env);
+    uint32_t workers = worker_count_of(agent);
     enum sn_log_level level = SN_INFO;
     enum sn_err err = sn_log_level_parse(settings->log_level, &level);
     if (err == SN_OK) err = sn_metrics_new(workers + 1, &agent->metrics);
@@ -307,7 +405,8 @@ static enum sn_err make_system(struct sn_agent *agent)
                                       .arg = agent->net,
                                       .remote = sn_net_remote,
                                       .actor_failed = sn_net_actor_failed,
-                                      .ready = on_ready};
+                                      .ready = on_ready,
+                                      .escalate = on_actor_given_up};
     err = sn_system_new(&config, &agent->system);
     if (err == SN_OK) err = sn_net_attach(agent->net, agent->system);
     if (err == SN_OK) agent->home = sn_system_worker(agent->system, 0);
@@ -317,10 +416,15 @@ static enum sn_err make_system(struct sn_agent *agent)
 static enum sn_err spawn_actors(struct sn_agent *agent)
 {
     struct sn_actor_ref ref;
-    enum sn_err err = sn_system_spawn(agent->system, &sn_control_actor, NULL, 0, &ref);
-    if (err == SN_OK) err = sn_system_spawn(agent->system, &sn_ping_actor, NULL, 0, &ref);
-    if (err == SN_OK)
+    enum sn_err err =
+        sn_system_spawn(agent->system, &sn_control_actor, NULL, SN_METRICS_NONE, &ref);
+    if (err == SN_OK) {
+        err = sn_system_spawn(agent->system, &sn_ping_actor, NULL, SN_METRICS_NONE, &ref);
+    }
+    if (err == SN_OK) {
         err = sn_plugins_spawn(&agent->plugins, agent->file, agent->metrics, agent->system);
+    }
+    if (err == SN_OK) sn_plugins_log(&agent->plugins, sn_system_logger(agent->home));
     return err;
 }
 
@@ -362,7 +466,8 @@ static enum sn_err open_doors(struct sn_agent *agent)
     if (err != SN_OK) return err;
     err = sn_env_listen_unix(agent->env, agent->control_path, 0600, &agent->control_sock);
     if (err != SN_OK) {
-        complain(agent->env, "%s: %s", agent->control_path, sn_file_err_text(err));
+        complain(agent->env, "%s: %s", agent->control_path,
+                 err == SN_EINUSE ? "something stands there; remove it" : sn_file_err_text(err));
     }
     return err;
 }
@@ -372,50 +477,126 @@ static enum sn_err open_doors(struct sn_agent *agent)
 static void on_drained(void *arg)
 {
     struct sn_agent *agent = arg;
+    atomic_store(&agent->is_drained, 1);
     sn_env_unpark(agent->env);
 }
 
 /* Waits no longer for what is open; sessions still get CUT_MS to say goodbye and close their links. */
 static void finish(struct sn_agent *agent)
 {
+    if (agent->is_finishing) return;
     agent->is_finishing = 1;
+    sn_timer_stop(agent->home, &agent->drain_timer);
     sn_net_finish(agent->net);
-    sn_timer_start(agent->home, &agent->drain_timer,
-                   sn_worker_refresh_now(agent->home) + CUT_MS * SN_MS);
 }
 
 static void on_drain_timer(struct sn_timer *timer, struct sn_worker *worker)
 {
     struct sn_agent *agent = SN_CONTAINER_OF(timer, struct sn_agent, drain_timer);
-    if (agent->is_finishing) {
-        agent->was_cut = 1;
-        sn_env_unpark(agent->env);
-        return;
-    }
     sn_logger_write(sn_system_logger(worker), SN_WARN, "DRAIN-CUT", "agent",
                     "hint=\"drain_ms is over; what is still open is cut off\"");
     finish(agent);
 }
 
-/* On home. The first request drains, the second one does not wait any longer. */
-static void on_request(void *arg, enum sn_env_request request)
+static void drain(struct sn_agent *agent)
 {
-    struct sn_agent *agent = arg;
-    struct sn_logger *logger = sn_system_logger(agent->home);
-    if (request != SN_REQUEST_TERMINATE) {
-        sn_logger_write(logger, SN_WARN, "RELOAD-UNSUPPORTED", "agent",
-                        "hint=\"restart the agent to apply a changed file\"");
-        return;
-    }
-    agent->drain_requests++;
-    if (agent->drain_requests == 2 && !agent->is_finishing) finish(agent);
-    if (agent->drain_requests != 1) return;
-    sn_logger_write(logger, SN_INFO, "DRAINING", "agent", "drain_ms=%u",
+    if (agent->is_draining) return;
+    agent->is_draining = 1;
+    sn_logger_write(sn_system_logger(agent->home), SN_INFO, "DRAINING", "agent", "drain_ms=%u",
                     agent->file->settings.drain_ms);
     sn_timer_start(agent->home, &agent->drain_timer,
                    sn_worker_refresh_now(agent->home) + agent->file->settings.drain_ms * SN_MS);
     sn_system_drain(agent->system);
     sn_net_drain(agent->net, on_drained, agent);
+}
+
+/* On home. The first request drains, the second one does not wait any longer. */
+static void run_requests(struct sn_task *task, struct sn_worker *worker)
+{
+    struct sn_agent *agent = SN_CONTAINER_OF(task, struct sn_agent, request_task);
+    atomic_store(&agent->is_told,
+                 0); /* before the requests are looked at: a later one posts again */
+    (void)worker;    /* home */
+    if (atomic_exchange(&agent->wants_reload, 0)) sn_agent_reload_logged(agent);
+    if (atomic_load(&agent->stop_ns) != 0) drain(agent);
+    if (atomic_load(&agent->hurry_ns) != 0) finish(agent);
+}
+
+/* --- Signals ------------------------------------------------------------------------------------------------- */
+
+static void tell_home(struct sn_agent *agent)
+{
+    if (!atomic_load(&agent->is_running)) return; /* start() looks again */
+    if (atomic_exchange(&agent->is_told, 1)) return;
+    sn_worker_post(agent->home, &agent->request_task);
+}
+
+/* On the loop `signals`. */
+static void on_request(void *arg, enum sn_env_request request)
+{
+    struct sn_agent *agent = arg;
+    if (request == SN_REQUEST_RELOAD) {
+        if (!atomic_load(&agent->is_ready)) return; /* the file is being read, or just was */
+        atomic_store(&agent->wants_reload, 1);
+    } else if (atomic_load(&agent->stop_ns) == 0) {
+        atomic_store(&agent->stop_ns, sn_env_now_ns(agent->env));
+    } else if (atomic_load(&agent->hurry_ns) == 0) {
+        atomic_store(&agent->hurry_ns, sn_env_now_ns(agent->env));
+    }
+    tell_home(agent);
+    sn_env_unpark(agent->env);
+}
+
+/* When the end, once asked for, has taken long enough; UINT64_MAX while nobody asked. */
+static uint64_t give_up_ns(struct sn_agent *agent)
+{
+    uint64_t stop_ns = atomic_load(&agent->stop_ns);
+    uint64_t hurry_ns = atomic_load(&agent->hurry_ns);
+    if (stop_ns == 0) return UINT64_MAX;
+    uint64_t patient_ns = stop_ns + ((uint64_t)atomic_load(&agent->drain_ms) + CUT_MS) * SN_MS;
+    uint64_t hasty_ns = hurry_ns == 0 ? UINT64_MAX : hurry_ns + CUT_MS * SN_MS;
+    return patient_ns < hasty_ns ? patient_ns : hasty_ns;
+}
+
+/* The last resort, when the main thread cannot give up because it waits for something itself. */
+static uint64_t watch_end(void *arg, uint64_t now_ns)
+{
+    struct sn_agent *agent = arg;
+    uint64_t until_ns = give_up_ns(agent);
+    if (until_ns == UINT64_MAX) return UINT64_MAX;
+    until_ns += LAST_MS * SN_MS;
+    if (now_ns < until_ns) return until_ns;
+    complain(agent->env, "the end does not come to its end; the process leaves as it is");
+    sn_process_exit(agent->env, SN_EXIT_FAILED);
+}
+
+static int hear_signals(struct sn_agent *agent)
+{
+    enum sn_err err = sn_env_loop_new(agent->env, "sn-signals", watch_end, agent, &agent->signals);
+    if (err == SN_OK) err = sn_env_on_request(agent->env, agent->signals, on_request, agent);
+    if (err == SN_OK) err = sn_env_loop_start(agent->env, agent->signals);
+    struct sn_process_room room = {.threads_wanted = 1};
+    return err == SN_OK ? SN_EXIT_OK : lack(agent, err, &room);
+}
+
+static int is_stopped(struct sn_agent *agent)
+{
+    return atomic_load(&agent->stop_ns) != 0;
+}
+
+/* Nonzero when everything ended as it should. */
+static int wait_for_end(struct sn_agent *agent)
+{
+    for (;;) {
+        uint64_t until_ns = give_up_ns(agent);
+        uint64_t now_ns = sn_env_now_ns(agent->env);
+        uint64_t left_ms = UINT64_MAX;
+        if (atomic_load(&agent->is_drained)) return 1;
+        if (now_ns >= until_ns) return 0;
+        if (until_ns != UINT64_MAX) left_ms = (until_ns - now_ns) / SN_MS + 1;
+        enum sn_err err = sn_env_park(agent->env, left_ms);
+        (void)err; /* whatever it was, all is looked at again */
+    }
 }
 
 static void remove_control_socket(struct sn_agent *agent)
@@ -429,34 +610,41 @@ static void remove_control_socket(struct sn_agent *agent)
 
 static void free_agent(struct sn_agent *agent)
 {
+    sn_agent_reload_wait(agent);
     if (agent->system != NULL) sn_system_stop(agent->system);
-    if (agent->home != NULL) sn_timer_stop(agent->home, &agent->drain_timer);
+    sn_agent_reload_abandon(agent);
+    if (agent->is_draining) sn_timer_stop(agent->home, &agent->drain_timer);
     sn_net_free(agent->net);
     sn_system_free(agent->system);
     sn_metrics_free(agent->metrics);
+    sn_plugins_free(&agent->plugins);
     sn_access_free(agent->access);
     if (agent->file != NULL) sn_free(agent->links, agent->file->link_count * sizeof *agent->links);
     if (sn_sock_is_open(agent->control_sock)) sn_env_close(agent->env, agent->control_sock);
     remove_control_socket(agent);
     if (agent->has_lock) sn_env_file_unlock(agent->env, agent->lock);
     sn_identity_free(&agent->identity);
+    if (agent->current != agent->file) sn_agent_file_free(agent->current);
     sn_agent_file_free(agent->file);
     sn_strfree(agent->folder);
     sn_strfree(agent->data_folder);
     sn_strfree(agent->run_folder);
     sn_strfree(agent->control_path);
+    sn_env_loop_free(agent->env, agent->signals); /* last: until here it watches over the end */
 }
 
 static int boot(struct sn_agent *agent, const char *path)
 {
     char text[SN_IDENTITY_TEXT_MAX] = "";
-    int status = load_file(agent, path);
+    int status = hear_signals(agent);
+    if (status == 0) status = load_file(agent, path);
     if (status == 0) status = load_plugins(agent);
     if (status == 0) status = load_identity(agent);
     if (status == 0) status = load_access(agent);
     if (status == 0) status = load_links(agent);
     if (status == 0) status = take_folders(agent);
-    if (status != 0) return status;
+    if (status == 0) status = start_nng(agent);
+    if (status != 0 || is_stopped(agent)) return status;
     enum sn_err err = sn_identity_next_epoch(agent->env, agent->data_folder, &agent->identity.epoch,
                                              text, sizeof text);
     if (err != SN_OK) {
@@ -475,14 +663,15 @@ static int boot(struct sn_agent *agent, const char *path)
 static int start(struct sn_agent *agent)
 {
     sn_timer_init(&agent->drain_timer, on_drain_timer);
-    enum sn_err err =
-        sn_env_on_request(agent->env, sn_system_loop(agent->system, 0), on_request, agent);
-    if (err == SN_OK) err = sn_system_start(agent->system);
+    agent->request_task.run = run_requests;
+    enum sn_err err = sn_system_start(agent->system);
     if (err != SN_OK) {
-        complain(agent->env, "the agent cannot start: %s", sn_err_text(err));
+        complain(agent->env, "the agent cannot start: %s; %s", sn_err_text(err), THREADS_HINT);
         return 1;
     }
     sn_net_start(agent->net);
+    atomic_store(&agent->is_running, 1);
+    if (is_stopped(agent)) tell_home(agent); /* it came before home could be told */
     return 0;
 }
 
@@ -494,12 +683,17 @@ int sn_agent_run(struct sn_env *env, const char *path)
     agent->control_sock = SN_SOCK_NONE;
     agent->started_ns = sn_env_now_ns(env);
     int status = boot(agent, path);
-    if (status == 0) status = start(agent);
-    while (status == 0 && sn_env_park(env, UINT64_MAX) != SN_OK) continue;
-    /* After a cut the workers may still hold links in the middle of their closing order: the process leaves as it is. */
-    if (agent->was_cut) {
-        remove_control_socket(agent);
-        return SN_EXIT_CUT;
+    if (status == 0 && !is_stopped(agent)) {
+        status = start(agent);
+        if (status == 0 && !wait_for_end(agent)) {
+            /* A worker hangs, or holds links in the middle of their closing order: the process leaves as it is. */
+            complain(env,
+                     "not everything has ended in drain_ms and %u ms; the process leaves as it "
+                     "is, with status 1",
+                     CUT_MS);
+            remove_control_socket(agent);
+            return SN_EXIT_CUT;
+        }
     }
     free_agent(agent);
     sn_free(agent, sizeof *agent);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One running agent: configuration, identity, actor system, net, plugins and control socket, from boot to drain.
- * Threads: created, run and freed by the main thread; what workers may use is said at each member.
+ * Threads: created, run and freed by the main thread; what workers may use is said at each member. A thread of its own
+ * hears the operator's signals (`signals` below), so that the agent ends even when a worker hangs.
  */
 #ifndef SN_AGENTS_AGENT_H
 #define SN_AGENTS_AGENT_H
+
+#include <stdatomic.h>
 
 #include "agents/identity.h"
 #include "agents/plugins.h"
@@ -13,8 +16,12 @@
 
 struct sn_agent {
     struct sn_env *env;
-    char *folder; /* of agent.yaml */
-    struct sn_agent_file *file;
+    const char *path;              /* of agent.yaml, borrowed */
+    char *folder;                  /* it stands in */
+    struct sn_agent_file *file;    /* of the boot; names in it are borrowed by net and system */
+    struct sn_agent_file *current; /* the one that was applied last; home only, like the next */
+    struct sn_reload *reload;      /* under way */
+    _Atomic int is_reading;        /* its file, on a pool. Written by home and that, read by main */
     struct sn_identity identity;
     struct sn_trust trust;
     struct sn_access *access;
@@ -24,6 +31,7 @@ struct sn_agent {
     char *control_path;
     struct sn_file_lock lock;
     int has_lock;
+    int is_swept; /* nothing of a former life is left in the run folder */
     struct sn_metrics *metrics;
     struct sn_net *net;
     struct sn_system *system;
@@ -32,9 +40,20 @@ struct sn_agent {
     char bound[8][SN_NETADDR_TEXT_MAX]; /* where the agent listens */
     uint32_t bound_count;
     uint64_t started_ns;
-    uint32_t drain_requests; /* home only, like the next two */
+    struct sn_loop *signals;
+    /* Written by `signals`, read by main and home; each partner of itself. */
+    _Atomic uint64_t stop_ns;  /* when the first request to end came; 0 = none */
+    _Atomic uint64_t hurry_ns; /* when the second one came */
+    _Atomic int wants_reload;
+    /* Written by main, read by `signals`. */
+    _Atomic uint32_t drain_ms; /* 0 before the file is known */
+    _Atomic int is_running;    /* home can be told */
+    _Atomic int is_ready;      /* written by home */
+    _Atomic int is_drained;    /* written by home, read by main after an unpark */
+    _Atomic int is_told; /* request_task is on its way; `signals` and main set it, home clears it */
+    struct sn_task request_task;
+    uint8_t is_draining; /* home only, like the next two */
     uint8_t is_finishing;
-    uint8_t was_cut;
     struct sn_timer drain_timer;
     struct sn_worker *home;
 };
@@ -42,6 +61,9 @@ struct sn_agent {
 /* Runs the agent of the file until it is told to end. Returns the exit status: 0, 1 (failed), 2 (configuration). */
 int sn_agent_run(struct sn_env *env, const char *path);
 
+/* A link of the file, for the net. Errors: ETOOBIG, EINVAL, EFULL (addresses). */
+SN_MUST_CHECK enum sn_err sn_agent_link(const struct sn_agent_link *from,
+                                        struct sn_net_link *out_link);
 /* The access rules of the file. Errors: EFULL (more of them than are allowed), ENOMEM. */
 SN_MUST_CHECK enum sn_err sn_agent_access(const struct sn_agent_file *file,
                                           struct sn_access **out_access);

@@ -237,7 +237,7 @@ int sn_cli_connect(struct sn_cli *cli, const char *agent_file, struct sn_control
     int status = find_control(cli, name, &path);
     if (status != SN_EXIT_OK) return status;
     enum sn_err err = sn_control_connect(cli->env, path, out_client);
-    if (err == SN_ENOENT || err == SN_EUNREACHABLE) {
+    if (err == SN_ENOENT || err == SN_EREFUSED) {
         sn_cli_error(cli, "no agent answers at %.300s; start it with: sennit agent -c %.300s", path,
                      name);
     } else if (err == SN_EAGAIN) {
@@ -258,7 +258,9 @@ int sn_cli_report(struct sn_cli *cli, enum sn_err err, const struct sn_control_r
         return SN_EXIT_UNREACHABLE;
     }
     if (err == SN_ETIMEDOUT) {
-        sn_cli_error(cli, "the agent does not answer in time");
+        sn_cli_error(
+            cli,
+            "the agent does not answer in time; it may hang, or be full of clients (see its log)");
         return SN_EXIT_UNREACHABLE;
     }
     if (err != SN_OK) {

@@ -14,7 +14,7 @@ struct sn_fleet;
 
 enum sn_exit { SN_EXIT_OK = 0, SN_EXIT_FAILED = 1, SN_EXIT_USAGE = 2, SN_EXIT_UNREACHABLE = 3 };
 
-/* Inside the program only: done (0), but workers still run and hold memory; leave at once. */
+/* Inside the program only: failed (1), and workers still run and hold memory; leave at once. */
 #define SN_EXIT_CUT 256
 
 struct sn_option {
@@ -92,7 +92,10 @@ int sn_cmd_check(struct sn_cli *cli);
 int sn_cmd_agent(struct sn_cli *cli);
 int sn_cmd_view(struct sn_cli *cli);
 int sn_cmd_forwards(struct sn_cli *cli);
+int sn_cmd_plugins(struct sn_cli *cli);
+int sn_cmd_call(struct sn_cli *cli);
 int sn_cmd_ping(struct sn_cli *cli);
+int sn_cmd_reload(struct sn_cli *cli);
 int sn_cmd_soak(struct sn_cli *cli);
 int sn_cmd_version(struct sn_cli *cli);
 

@@ -121,14 +121,27 @@ static enum sn_err check_identity(struct check *check, const struct sn_agent_fil
     return SN_EINVAL;
 }
 
+/* Their configuration, which the agent would refuse, and what would keep them from running. */
+static enum sn_err check_plugins(struct check *check, const struct sn_agent_file *agent)
+{
+    struct sn_plugin_set plugins = {NULL, 0};
+    char *folder = sn_path_folder(check->file);
+    if (folder == NULL) return SN_ENOMEM;
+    enum sn_err err = sn_plugins_load(check->cli->env, agent, folder, &check->findings, &plugins);
+    sn_strfree(folder);
+    if (err != SN_OK) return err;
+    err = sn_plugins_report(&plugins, agent, &check->findings);
+    sn_plugins_free(&plugins);
+    return err;
+}
+
 static enum sn_err check_agent(struct check *check)
 {
     struct sn_agent_file *agent = NULL;
-    struct sn_plugin_set plugins;
     enum sn_err err =
         sn_agent_file_parse(check->data, check->size, check->file, &check->findings, &agent);
     if (err != SN_OK) return err;
-    err = sn_plugins_load(check->cli->env, agent, &check->findings, &plugins);
+    err = check_plugins(check, agent);
     if (err != SN_ENOMEM) {
         enum sn_err identity_err = check_identity(check, agent);
         if (identity_err != SN_OK) err = identity_err;

@@ -13,6 +13,8 @@
 
 #define COUNT_MAX       100000u
 #define COUNT           5u
+#define RETRIES         20u
+#define RETRY_MS        50u
 #define INTERVAL_MS     200u
 #define INTERVAL_MAX_MS 60000u
 #define PAYLOAD_BYTES   16u
@@ -226,6 +228,22 @@ static void take_pong(struct ping *ping, const struct sn_control_reply *reply)
     }
 }
 
+static int is_turned_away(const struct sn_control_reply *reply)
+{
+    return reply->err == SN_EFULL && strcmp(reply->text, SN_CONTROL_TOO_MANY_ASKS) == 0;
+}
+
+/* Others may be asking at this very moment; those that take long stay for longer than we try. */
+static enum sn_err call_patiently(struct ping *ping, struct sn_control_reply *out_reply)
+{
+    enum sn_err err = sn_control_call(&ping->client, &ping->request, out_reply);
+    for (unsigned i = 0; i < RETRIES && err == SN_OK && is_turned_away(out_reply); i++) {
+        sn_process_sleep_ms(ping->cli->env, RETRY_MS);
+        err = sn_control_call(&ping->client, &ping->request, out_reply);
+    }
+    return err;
+}
+
 /* Sends one. Returns an exit status; anything but 0 ends the series. */
 static int ping_once(struct ping *ping)
 {
@@ -234,8 +252,8 @@ static int ping_once(struct ping *ping)
     sn_env_random(ping->cli->env, payload, sizeof payload);
     ping->request.payload = payload;
     ping->request.payload_size = sizeof payload;
-    enum sn_err err = sn_control_call(&ping->client, &ping->request, &reply);
-    if (err != SN_OK) return sn_cli_report(ping->cli, err, &reply);
+    enum sn_err err = call_patiently(ping, &reply);
+    if (err != SN_OK || is_turned_away(&reply)) return sn_cli_report(ping->cli, err, &reply);
     ping->sent++;
     take_pong(ping, &reply);
     ping->request.payload = NULL; /* of this call only */

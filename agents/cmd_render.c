@@ -100,23 +100,40 @@ static int load_authority(struct work *work, const char *file)
 
 /* --- Keys ------------------------------------------------------------------------------------- */
 
+static enum sn_err read_kept(struct work *work, const char *path, struct node *node, char *out_text,
+                             size_t capacity)
+{
+    struct sn_key *key = NULL;
+    enum sn_err err = sn_identity_read_key(work->cli->env, path, &key, out_text, capacity);
+    if (err != SN_OK) return err;
+    node->id = sn_key_id(key);
+    node->origin = KEY_KEPT;
+    sn_key_free(key);
+    return SN_OK;
+}
+
+static int keep_key(struct work *work, const char *path, struct node *node)
+{
+    char text[512] = "";
+    if (read_kept(work, path, node, text, sizeof text) == SN_OK) return SN_EXIT_OK;
+    sn_cli_error(work->cli, "%s", text);
+    return SN_EXIT_USAGE;
+}
+
 /* Reads the key that a former rendering made, or that was put there; makes one where there is none.
  * */
 static int keep_or_make_key(struct work *work, const char *path, struct node *node)
 {
     char text[512] = "";
-    struct sn_key *key = NULL;
-    enum sn_err err = sn_identity_read_key(work->cli->env, path, &key, text, sizeof text);
-    if (err == SN_OK) {
-        node->id = sn_key_id(key);
-        node->origin = KEY_KEPT;
-        sn_key_free(key);
-        return SN_EXIT_OK;
-    }
+    enum sn_err err = read_kept(work, path, node, text, sizeof text);
+    if (err == SN_OK) return SN_EXIT_OK;
     if (err == SN_ENOENT) {
         node->origin = KEY_MADE;
         err = sn_cli_key_create(work->cli->env, path, &node->id);
         if (err == SN_OK) return SN_EXIT_OK;
+        if (err == SN_EEXIST) { /* by another render at the same time: its key is as good */
+            return keep_key(work, path, node);
+        }
         sn_cli_error(work->cli, "%.500s: %s", path, sn_file_err_text(err));
         return SN_EXIT_FAILED;
     }

@@ -57,6 +57,61 @@ int sn_cmd_view(struct sn_cli *cli)
     return status;
 }
 
+/* --- plugins ---------------------------------------------------------------------------------- */
+
+static int print_hash(struct sn_cli *cli, const char *path)
+{
+    char sha256[SN_PLUGIN_SHA256_BYTES];
+    enum sn_err err = sn_plugin_hash(cli->env, path, sha256);
+    if (err == SN_OK) {
+        sn_cli_print(cli, "%s\n", sha256);
+        return SN_EXIT_OK;
+    }
+    sn_cli_error(cli, "%.500s: %s", path, sn_file_err_text(err));
+    return SN_EXIT_USAGE;
+}
+
+/* For people: one after the other, each with its own tables. None, or whatever else an agent answers, as it is. */
+static int print_plugins(struct sn_cli *cli, const struct sn_control_reply *reply)
+{
+    struct sn_cursor cursor;
+    int status = SN_EXIT_OK;
+    sn_cursor_init(&cursor, reply->body, reply->body_size);
+    uint32_t count = sn_cursor_array(&cursor);
+    if (count == 0) return sn_cli_print_body(cli, reply->body, reply->body_size, 0);
+    for (uint32_t i = 0; i < count && status == SN_EXIT_OK; i++) {
+        size_t size = 0;
+        const uint8_t *row = sn_cursor_raw(&cursor, &size);
+        if (cursor.err != SN_OK) break;
+        if (i > 0) sn_cli_print(cli, "\n\n");
+        status = sn_cli_print_body(cli, row, size, 0);
+    }
+    return cursor.err == SN_OK ? status : SN_EXIT_FAILED;
+}
+
+int sn_cmd_plugins(struct sn_cli *cli)
+{
+    struct sn_option options[OPT_COUNT + 1] = {[OPT_CONFIG] = {.name = "-c", .takes_value = 1},
+                                               [OPT_JSON] = {.name = "--json"},
+                                               [OPT_COUNT] = {.name = "--hash", .takes_value = 1}};
+    const struct sn_option *hash = &options[OPT_COUNT];
+    const struct sn_control_request request = {.verb = "plugins"};
+    struct sn_control_client client;
+    struct sn_control_reply reply;
+    if (sn_cli_parse(cli, options, OPT_COUNT + 1, NULL, 0) < 0) return SN_EXIT_USAGE;
+    int is_view = options[OPT_CONFIG].is_given || options[OPT_JSON].is_given;
+    if (hash->is_given) return is_view ? sn_cli_usage(cli) : print_hash(cli, hash->value);
+    int status = sn_cli_connect(cli, options[OPT_CONFIG].value, &client);
+    if (status != SN_EXIT_OK) return status;
+    status = sn_cli_call(cli, &client, &request, &reply);
+    if (status == SN_EXIT_OK) {
+        status = options[OPT_JSON].is_given ? sn_cli_print_body(cli, reply.body, reply.body_size, 1)
+                                            : print_plugins(cli, &reply);
+    }
+    sn_control_disconnect(&client);
+    return status;
+}
+
 /* --- forwards --------------------------------------------------------------------------------- */
 
 /* A document of the tunnel plugin, for people: the tables under its keys. */

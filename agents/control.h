@@ -5,7 +5,7 @@
  *   request  u32 size (big endian) | map {"verb": text, ...arguments}
  *   reply    u32 size (big endian) | map {"err": uint (enum sn_err), "text": text, "body": any}
  *
- * Verbs without arguments: status peers streams actors ledger metrics. Verb `ask`: {"to": address, "type": text,
+ * Verbs without arguments: status peers streams actors plugins ledger metrics. Verb `ask`: {"to": address, "type": text,
  * "payload": bin, "timeout_ms": uint}; its body is {"type": text, "payload": bin, "us": uint}, us being the round trip.
  * The socket is 0600 in a 0700 folder, and the peer's user id is checked.
  */
@@ -19,6 +19,9 @@
 
 #define SN_CONTROL_ASK_TIMEOUT_MS     5000u
 #define SN_CONTROL_ASK_TIMEOUT_MAX_MS 600000u
+
+/* With EFULL: of the `ask`s that may wait at the same time all do. Nothing was sent. */
+#define SN_CONTROL_TOO_MANY_ASKS "too many questions wait for an answer; try again"
 
 /* A parsed request; texts are borrowed from the bytes. */
 struct sn_control_request {
@@ -54,7 +57,7 @@ struct sn_control_client {
     size_t bytes_size;
 };
 
-/* Errors: ENOENT or EUNREACHABLE (no agent there), EPERM. */
+/* Errors: ENOENT or EREFUSED (no agent there), EPERM. */
 SN_MUST_CHECK enum sn_err sn_control_connect(struct sn_env *env, const char *path,
                                              struct sn_control_client *out_client);
 /* Sends a request and waits for its reply, whose body lives until the next call.

@@ -4,21 +4,33 @@
  * In: connections on the control socket; replies to what it asked. Out: questions (verb `ask`) to any actor.
  * States of a client: reading --request complete--> working --reply ready--> writing --all written--> reading.
  * Invariants: 1. at most SN_CONTROL_CLIENTS_MAX clients; 2. one request of a client at a time; 3. a client of another
- * user never has a byte read; 4. a slot that is reused has another generation, so that late answers miss it.
+ * user never has a byte read; 4. a slot that is reused has another generation, so that late answers miss it; 5. those
+ * who wait for an actor's answer, which may take minutes, never have all places: at most ASKS_MAX of them, and
+ * ASKS_AWAY_MAX while the question is for another agent; 6. whoever has any other place had to say or take something
+ * whole within IDLE_NS, or makes room for the next one. So a view finds a place, whatever the others do.
  */
 #include <string.h>
 
 #include "agents/agent.h"
 #include "agents/control.h"
+#include "agents/reload.h"
 #include "agents/views.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "log/log.h"
 
 #define PREFIX_BYTES 4u
-/* A silent client keeps its place for so long when others wait for one. */
-#define IDLE_NS  (2000 * SN_MS)
-#define RETRY_NS (250 * SN_MS)
+/* A client keeps its place for so long between two requests, or for one reply, when others wait for a place. */
+#define IDLE_NS (2000 * SN_MS)
+/* From the first byte of a request to its last: it comes from this machine, and is whole when it is sent. */
+#define REQUEST_NS (2000 * SN_MS)
+#define RETRY_NS   (250 * SN_MS)
+/* Nobody makes room for so long: newcomers are told so rather than kept waiting. */
+#define FULL_NS (3000 * SN_MS)
+
+#define ASKS_AWAY_MAX (SN_CONTROL_CLIENTS_MAX / 2)
+/* Actors of this agent answer at once, and some of these questions are the operator's views (`forwards`). */
+#define ASKS_MAX (ASKS_AWAY_MAX + SN_CONTROL_CLIENTS_MAX / 4)
 
 enum client_state { CLIENT_FREE, CLIENT_READING, CLIENT_WORKING, CLIENT_WRITING };
 
@@ -37,7 +49,10 @@ struct client {
     size_t sent;
     struct sn_control_request request; /* of an `ask`; its payload is borrowed from `in` */
     uint64_t asked_ns;
-    uint64_t active_ns; /* when it last said, or took, something */
+    /* Since when it has been doing what it does: waits to say something, says it, takes its reply. A byte now and then
+     * does not make it younger. */
+    uint64_t since_ns;
+    uint8_t is_asking;
 };
 
 struct control {
@@ -48,9 +63,10 @@ struct control {
     struct sn_io listener;
     struct sn_sock listen_sock;
     int is_listening;
-    int has_waiting;       /* the system's queue was not seen empty since somebody came */
-    int is_full;           /* the listener is not looked at until a place is free */
-    struct sn_timer retry; /* started while full: looks for clients that are silent */
+    int has_waiting;        /* the system's queue was not seen empty since somebody came */
+    uint64_t full_since_ns; /* since when nobody found a place; 0 = not full */
+    struct sn_timer
+        retry; /* started while full, or while a request is incomplete: looks for those who are late */
     struct client clients[SN_CONTROL_CLIENTS_MAX];
 };
 
@@ -78,36 +94,18 @@ static void drop_client(struct client *client)
     client->in = NULL;
     sn_body_fini(&client->out);
     client->state = CLIENT_FREE;
+    client->is_asking = 0;
     client->generation++;
-    if (!client->control->is_full) return;
-    client->control->is_full = 0;
-    sn_io_kick(&client->control->listener);
+    if (client->control->full_since_ns != 0) sn_io_kick(&client->control->listener);
 }
 
 /* --- Replies --------------------------------------------------------------------------------------------- */
 
-static void start_writing(struct client *client)
-{
-    if (client->out.err != SN_OK) {
-        drop_client(client);
-        return;
-    }
-    uint32_t size = (uint32_t)client->out.pack.size - PREFIX_BYTES;
-    uint8_t *prefix = client->out.pack.data;
-    prefix[0] = (uint8_t)(size >> 24);
-    prefix[1] = (uint8_t)(size >> 16);
-    prefix[2] = (uint8_t)(size >> 8);
-    prefix[3] = (uint8_t)size;
-    client->sent = 0;
-    client->state = CLIENT_WRITING;
-    sn_io_kick(&client->io);
-}
-
-static void reply(struct client *client, enum sn_err err, const char *text,
-                  const struct sn_body *body)
+/* A reply with its prefix. Failure is in out->err. */
+static void make_reply(struct sn_body *out, enum sn_err err, const char *text,
+                       const struct sn_body *body)
 {
     static const uint8_t room[PREFIX_BYTES];
-    struct sn_body *out = &client->out;
     sn_body_fini(out);
     sn_body_need(out, PREFIX_BYTES);
     if (out->err == SN_OK) sn_pack_raw(&out->pack, room, sizeof room);
@@ -118,7 +116,28 @@ static void reply(struct client *client, enum sn_err err, const char *text,
         sn_body_key(out, "body");
         sn_body_append(out, body);
     }
-    start_writing(client);
+    if (out->err != SN_OK) return;
+    uint32_t size = (uint32_t)out->pack.size - PREFIX_BYTES;
+    uint8_t *prefix = out->pack.data;
+    prefix[0] = (uint8_t)(size >> 24);
+    prefix[1] = (uint8_t)(size >> 16);
+    prefix[2] = (uint8_t)(size >> 8);
+    prefix[3] = (uint8_t)size;
+}
+
+static void reply(struct client *client, enum sn_err err, const char *text,
+                  const struct sn_body *body)
+{
+    make_reply(&client->out, err, text, body);
+    if (client->out.err != SN_OK) {
+        drop_client(client);
+        return;
+    }
+    client->sent = 0;
+    client->state = CLIENT_WRITING;
+    client->is_asking = 0;
+    client->since_ns = sn_worker_now(client->control->worker);
+    sn_io_kick(&client->io);
 }
 
 /* A view is complete. */
@@ -187,6 +206,75 @@ static void take_answer(struct control *control, const struct sn_event *event)
     sn_body_fini(&body);
 }
 
+/* Whether the question stays in this agent. */
+static int is_local(const struct control *control, const char *to)
+{
+    const char *name = control->agent->file->agent;
+    const char *colon = strchr(to, ':');
+    size_t size = colon == NULL ? strlen(to) : (size_t)(colon - to);
+    return size == 0 || (size == strlen(name) && memcmp(to, name, size) == 0);
+}
+
+static int may_ask(const struct client *client)
+{
+    const struct control *control = client->control;
+    uint32_t max = is_local(control, client->request.to) ? ASKS_MAX : ASKS_AWAY_MAX;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SN_CONTROL_CLIENTS_MAX; i++) count += control->clients[i].is_asking;
+    return count < max;
+}
+
+static enum sn_err take_ask(struct client *client)
+{
+    if (!may_ask(client)) {
+        reply(client, SN_EFULL, SN_CONTROL_TOO_MANY_ASKS, NULL);
+        return SN_OK;
+    }
+    client->is_asking = 1;
+    return defer_ask(client);
+}
+
+/* --- Reloading ---------------------------------------------------------------------------------------------- */
+
+struct reload_client {
+    struct control *control;
+    uint64_t token;
+};
+
+static void on_reloaded(void *arg, const struct sn_reload_result *result)
+{
+    struct reload_client who = *(struct reload_client *)arg;
+    struct sn_body body;
+    char line[SN_FINDING_PATH_MAX + SN_FINDING_MESSAGE_MAX];
+    sn_free(arg, sizeof who);
+    sn_body_init(&body);
+    sn_body_map(&body, 3);
+    sn_body_uint(&body, "status", (uint64_t)result->status);
+    sn_body_text(&body, "text", result->text);
+    sn_body_key(&body, "findings");
+    sn_body_array(&body, result->findings->count);
+    for (uint32_t i = 0; i < result->findings->count; i++) {
+        sn_finding_format(result->findings->items[i], line, sizeof line);
+        sn_body_key(&body, line); /* a text by itself */
+    }
+    on_view(who.control, who.token, &body);
+    sn_body_fini(&body);
+}
+
+static enum sn_err start_reload(struct client *client)
+{
+    struct control *control = client->control;
+    SN_ASSERT(control->worker == control->agent->home); /* it is the first actor of all */
+    struct reload_client *who = sn_alloc(sizeof *who);
+    if (who == NULL) return SN_ENOMEM;
+    *who = (struct reload_client){control, token_of(client)};
+    enum sn_err err = sn_agent_reload(control->agent, on_reloaded, who);
+    if (err != SN_OK) sn_free(who, sizeof *who);
+    if (err != SN_ESTATE) return err;
+    reply(client, err, "another reload is under way, or the agent is about to end", NULL);
+    return SN_OK;
+}
+
 /* --- Requests ----------------------------------------------------------------------------------------------- */
 
 static void take_request(struct client *client)
@@ -199,7 +287,9 @@ static void take_request(struct client *client)
         return;
     }
     if (strcmp(client->request.verb, "ask") == 0) {
-        err = defer_ask(client);
+        err = take_ask(client);
+    } else if (strcmp(client->request.verb, "reload") == 0) {
+        err = start_reload(client);
     } else {
         err = sn_view_make(control->agent, control->worker, client->request.verb, on_view, control,
                            token_of(client));
@@ -211,12 +301,23 @@ static void take_request(struct client *client)
     }
 }
 
+/* The first byte of a request has come. */
+static void begin_time(struct client *client)
+{
+    struct control *control = client->control;
+    client->since_ns = sn_worker_now(control->worker);
+    if (sn_timer_is_started(&control->retry)) return;
+    sn_timer_start(control->worker, &control->retry, client->since_ns + REQUEST_NS);
+}
+
 static enum sn_err read_some(struct client *client, uint8_t *out, uint32_t size)
 {
     size_t got = 0;
     enum sn_err err = sn_env_read(client->control->agent->env, client->sock, out, size, &got);
-    if (err == SN_OK) client->got += (uint32_t)got;
-    return err;
+    if (err != SN_OK) return err;
+    if (client->got == 0) begin_time(client);
+    client->got += (uint32_t)got;
+    return SN_OK;
 }
 
 static enum sn_err begin_request(struct client *client)
@@ -259,6 +360,7 @@ static enum sn_err advance_writing(struct client *client)
     client->in = NULL;
     client->in_size = client->got = 0;
     client->state = CLIENT_READING;
+    client->since_ns = sn_worker_now(client->control->worker);
     return SN_OK;
 }
 
@@ -266,7 +368,6 @@ static void on_client(struct sn_io *io, unsigned ready)
 {
     struct client *client = SN_CONTAINER_OF(io, struct client, io);
     enum sn_err err = SN_OK;
-    client->active_ns = sn_worker_now(client->control->worker);
     if ((ready & SN_READY_HANGUP) != 0 && client->state == CLIENT_WORKING) {
         drop_client(client); /* nobody waits for the answer */
         return;
@@ -287,30 +388,57 @@ static struct client *find_place(struct control *control)
     return NULL;
 }
 
-/* Drops the client that has been silent for longest, if it had its time: clients that hang must not lock the operator
- * out. */
-static void evict_idle(struct control *control)
+/* Drops the client that has kept its place for longest, if it had its time: clients that hang, or dawdle, must not lock
+ * the operator out. Returns 0 when there is none. */
+static int evict_idle(struct control *control)
 {
     struct client *idle = NULL;
     for (uint32_t i = 0; i < SN_CONTROL_CLIENTS_MAX; i++) {
         struct client *client = &control->clients[i];
         if (client->state != CLIENT_READING && client->state != CLIENT_WRITING) continue;
-        if (idle == NULL || client->active_ns < idle->active_ns) idle = client;
+        if (idle == NULL || client->since_ns < idle->since_ns) idle = client;
     }
-    if (idle == NULL || sn_worker_now(control->worker) - idle->active_ns < IDLE_NS) return;
+    if (idle == NULL || sn_worker_now(control->worker) - idle->since_ns < IDLE_NS) return 0;
     sn_logger_write(sn_system_logger(control->worker), SN_WARN, "CONTROL-FULL", "control",
                     "clients=%u hint=\"a silent one is dropped\"", SN_CONTROL_CLIENTS_MAX);
     drop_client(idle);
+    return 1;
+}
+
+/* Drops those whose request is not complete in time. Returns when the next one is late; UINT64_MAX for none. */
+static uint64_t drop_late(struct control *control)
+{
+    uint64_t now = sn_worker_now(control->worker);
+    uint64_t next = UINT64_MAX;
+    for (uint32_t i = 0; i < SN_CONTROL_CLIENTS_MAX; i++) {
+        struct client *client = &control->clients[i];
+        if (client->state != CLIENT_READING || client->got == 0) continue;
+        uint64_t late_ns = client->since_ns + REQUEST_NS;
+        if (now >= late_ns) {
+            drop_client(client);
+        } else if (late_ns < next) {
+            next = late_ns;
+        }
+    }
+    return next;
+}
+
+/* Whether the other end may ask at all. */
+static int is_allowed(struct control *control, struct sn_sock sock)
+{
+    struct sn_env *env = control->agent->env;
+    uint32_t uid = 0;
+    enum sn_err err = sn_env_peer_uid(env, sock, &uid);
+    if (err == SN_OK && (uid == sn_env_own_uid(env) || uid == 0)) return 1;
+    sn_logger_write(sn_system_logger(control->worker), SN_WARN, "CONTROL-DENIED", "control",
+                    "uid=%u", uid);
+    return 0;
 }
 
 static void admit(struct control *control, struct sn_sock sock)
 {
     struct sn_env *env = control->agent->env;
-    uint32_t uid = 0;
-    enum sn_err err = sn_env_peer_uid(env, sock, &uid);
-    if (err != SN_OK || (uid != sn_env_own_uid(env) && uid != 0)) {
-        sn_logger_write(sn_system_logger(control->worker), SN_WARN, "CONTROL-DENIED", "control",
-                        "uid=%u", uid);
+    if (!is_allowed(control, sock)) {
         sn_env_close(env, sock);
         return;
     }
@@ -319,37 +447,71 @@ static void admit(struct control *control, struct sn_sock sock)
     client->sock = sock;
     client->got = client->in_size = 0;
     client->state = CLIENT_READING;
-    client->active_ns = sn_worker_now(control->worker);
+    client->since_ns = sn_worker_now(control->worker);
     sn_io_init(&client->io, SN_IO_URGENT, on_client);
-    err = sn_io_open(&client->io, control->worker, sock);
+    enum sn_err err = sn_io_open(&client->io, control->worker, sock);
     if (err != SN_OK) {
         client->state = CLIENT_FREE;
         sn_env_close(env, sock);
     }
 }
 
+/* Takes the next one out of the system's queue, tells it and hangs up. Its request is read only because closing with
+ * something unread would lose the reply. */
+static void turn_away(struct control *control)
+{
+    struct sn_env *env = control->agent->env;
+    struct sn_body out;
+    struct sn_sock sock;
+    uint8_t request[1024];
+    size_t size = 0;
+    enum sn_err err = sn_env_accept(env, control->listen_sock, &sock, NULL);
+    if (err == SN_EAGAIN) control->has_waiting = 0;
+    if (err != SN_OK) return;
+    if (is_allowed(control, sock)) {
+        sn_body_init(&out);
+        make_reply(&out, SN_EFULL, "all places for clients of this agent are taken; try again",
+                   NULL);
+        err = sn_env_read(env, sock, request, sizeof request, &size);
+        if (err == SN_OK && out.err == SN_OK) {
+            err = sn_env_write(env, sock, out.pack.data, out.pack.size, &size);
+            (void)err; /* best effort: it is small, and nothing else was written */
+        }
+        sn_body_fini(&out);
+    }
+    sn_env_close(env, sock);
+}
+
 static void on_listener(struct sn_io *io, unsigned ready)
 {
     struct control *control = SN_CONTAINER_OF(io, struct control, listener);
+    uint64_t now = sn_worker_now(control->worker);
     if ((ready & SN_READY_READ) != 0) control->has_waiting = 1;
-    if (control->has_waiting && find_place(control) == NULL) evict_idle(control);
-    while (find_place(control) != NULL) {
+    while (control->has_waiting) {
         struct sn_sock sock;
+        if (find_place(control) == NULL && !evict_idle(control)) break;
         enum sn_err err = sn_env_accept(control->agent->env, control->listen_sock, &sock, NULL);
         if (err == SN_EAGAIN) control->has_waiting = 0;
-        if (err != SN_OK) return;
+        if (err != SN_OK) break;
+        control->full_since_ns = 0;
         admit(control, sock);
     }
-    /* Whoever comes now waits in the system's queue until a client goes, or is silent for too long. */
-    control->is_full = 1;
-    sn_timer_start(control->worker, &control->retry, sn_worker_now(control->worker) + RETRY_NS);
+    if (!control->has_waiting) {
+        control->full_since_ns = 0;
+        return;
+    }
+    /* Whoever comes now waits in the system's queue until a client goes, or is late. */
+    if (control->full_since_ns == 0) control->full_since_ns = now;
+    if (now - control->full_since_ns >= FULL_NS) turn_away(control);
+    sn_timer_start(control->worker, &control->retry, now + RETRY_NS);
 }
 
 static void on_retry(struct sn_timer *timer, struct sn_worker *worker)
 {
     struct control *control = SN_CONTAINER_OF(timer, struct control, retry);
-    (void)worker; /* the actor's */
-    sn_io_kick(&control->listener);
+    uint64_t next = drop_late(control);
+    if (next != UINT64_MAX) sn_timer_start(worker, timer, next);
+    if (control->full_since_ns != 0) sn_io_kick(&control->listener);
 }
 
 static enum sn_err start(struct sn_ctx *ctx, struct control *control)
@@ -374,7 +536,7 @@ static void fini(void *state)
 {
     struct control *control = state;
     if (control->agent == NULL) return;
-    control->is_full = 0; /* nobody is let in any more */
+    control->full_since_ns = 0; /* nobody is let in any more */
     for (uint32_t i = 0; i < SN_CONTROL_CLIENTS_MAX; i++) drop_client(&control->clients[i]);
     sn_timer_stop(control->worker, &control->retry);
     if (control->is_listening) sn_io_close(&control->listener);

@@ -80,7 +80,9 @@ enum sn_err sn_control_reply_parse(const uint8_t *bytes, size_t size,
         size_t key_size = 0;
         const char *key = sn_cursor_text(&cursor, 32, &key_size);
         if (is_key(key, key_size, "err")) {
-            reply.err = (enum sn_err)sn_cursor_uint(&cursor, SN_ERR_COUNT - 1);
+            uint64_t err = sn_cursor_uint(&cursor, UINT32_MAX);
+            reply.err =
+                err < SN_ERR_COUNT ? (enum sn_err)err : SN_EIO; /* it is newer than we are */
         } else if (is_key(key, key_size, "text")) {
             sn_cursor_text_copy(&cursor, reply.text, sizeof reply.text);
         } else if (is_key(key, key_size, "body")) {

@@ -49,6 +49,7 @@ const char *sn_file_err_text(enum sn_err err)
     case SN_EINVAL: return "not a regular file";
     case SN_EPERM: return "permission denied";
     case SN_ETOOBIG: return "larger than such a file can be";
+    case SN_ESTATE: return "its file system cannot do that";
     default: return sn_err_text(err);
     }
 }
@@ -80,6 +81,12 @@ enum sn_err sn_identity_read_key(struct sn_env *env, const char *path, struct sn
     if (err != SN_OK) return err;
     err = sn_env_file_read(env, path, SN_KEY_FILE_BYTES_MAX, &pem, &size);
     if (err != SN_OK) return say(err, out_text, capacity, "%s: %s", path, sn_file_err_text(err));
+    if (size == 0) {
+        sn_free(pem, size + 1);
+        return say(SN_EINVAL, out_text, capacity,
+                   "%s is empty; if it never held a key, remove it and try again: rm %s", path,
+                   path);
+    }
     err = sn_key_from_pem(pem, size, out_key);
     sn_secret_wipe(pem, size);
     sn_free(pem, size + 1);
@@ -281,8 +288,11 @@ enum sn_err sn_identity_next_epoch(struct sn_env *env, const char *data_folder, 
     if (path == NULL) return SN_ENOMEM;
     enum sn_err err = read_epoch(env, path, &stored);
     if (err != SN_OK) {
+        int is_content = err == SN_EINVAL || err == SN_ETOOBIG;
         (void)say(err, out_text, capacity, "%s: %s", path,
-                  "not a number; restore it or write the last epoch the peers have seen");
+                  is_content
+                      ? "not a number; restore it or write the last epoch the peers have seen"
+                      : sn_file_err_text(err));
         sn_strfree(path);
         return err;
     }

@@ -50,18 +50,20 @@ static const char help_forwards[] =
     "forwards: local ports of this agent, and where they lead\n"
     "  listen, bound    as configured; as the system gave it\n"
     "  to, target       the agent at the other end, and what it is asked for\n"
-    "  state            listening; failed: tried again by itself; stopped\n"
+    "  state            listening; failed: tried again by itself; stopped; removed by a reload\n"
     "  waiting          clients whose tunnel is not open yet (at most `open_wait_ms`)\n"
     "  error            why it fails, or whom clients wait for\n"
     "targets: services that others reach through this agent, at `address`\n"
     "  denied           asked for by an agent that is not in the target's `allow`\n"
-    "open, opened       tunnels now, and ever; failed: not opened, or broken\n"
-    "sent, received     to and from the peer, counted when a tunnel ends\n";
+    "open, opened       tunnels now, and ever; failed: not opened, or broken; errors: by kind\n"
+    "refused            beyond `max_connections` or `max_per_agent`\n"
+    "sent, received     to and from the peer so far; rates in bytes a second, lately\n";
 
 static const char help_streams[] =
     "service, actor   what the stream is for, and the actor of this agent that has it\n"
     "direction        out: opened from here; in: opened by the peer\n"
-    "state            opening until the other side accepted, then open\n"
+    "state            opening until the other side accepted, then open; orphaned: its connection\n"
+    "                 was lost, and it waits for the next one\n"
     "sent, received   bytes so far\n";
 
 static const char help_actors[] =
@@ -86,10 +88,34 @@ static const char help_ledger[] =
 static const char help_metrics[] =
     "kind   counter: only grows, since the start; gauge: as it is now\n";
 
+static const char help_reload[] =
+    "Forwards, targets, the configuration of plugins, access rules and links change under "
+    "traffic:\n"
+    "what is not touched loses no byte. Other keys need a restart. SIGHUP does the same.\n"
+    "Exit status: 0 applied; 2 refused, nothing has changed.\n";
 static const char help_ping[] =
     "A ping without an answer is counted under its reason, as in `sennit ledger`: deadline, "
     "no-agent, ...\n"
     "Exit status 0 when every ping was answered, 1 otherwise.\n";
+
+static const char help_plugins[] =
+    "file, sha256  what was loaded, and its digest as it stands under `sha256:` of its entry\n"
+    "abi           of the interface it was built for\n"
+    "state         running, or failed: the agent runs without it; cause and hint say why\n"
+    "actors        whom `sennit call` and `access:` rules name behind the colon\n"
+    "messages      what they understand\n"
+    "--hash prints the digest of a file, for `sha256:`.\n";
+
+static const char help_call[] =
+    "The message goes through the agent of agent.yaml, and counts as its own: the `access:` rules "
+    "at\n"
+    "the destination decide. `:ACTOR` is one of that agent itself, which may always be asked.\n"
+    "Without JSON the message has no payload; @FILE: what is in the file.\n"
+    "The answer's payload is printed as it is when it is JSON, else as the JSON of its msgpack,\n"
+    "{\"text\":...} or {\"base64\":...}; null when it is empty. With --json it stands under "
+    "`payload`,\n"
+    "beside `from`, `type` and `us`, the round trip.\n"
+    "Exit status 0 with an answer, 1 without.\n";
 
 static const char help_soak[] =
     "DIR must be new or empty. Folders of starts that passed are removed unless --keep is given.\n"
@@ -115,9 +141,15 @@ static const struct sn_command commands[] = {
     {"forwards", VIEW_USAGE, "show forwards and targets of the tunnel plugin", help_forwards,
      sn_cmd_forwards, 0},
     {"streams", VIEW_USAGE, "show open streams", help_streams, sn_cmd_view, 0},
+    {"plugins", VIEW_USAGE " | --hash FILE.so", "show plugins, and why those that failed did",
+     help_plugins, sn_cmd_plugins, 0},
     {"actors", VIEW_USAGE, "show actors and their mailboxes", help_actors, sn_cmd_view, 0},
     {"ledger", VIEW_USAGE, "show how every accepted message ended", help_ledger, sn_cmd_view, 0},
     {"metrics", VIEW_USAGE, "show all counters", help_metrics, sn_cmd_view, 0},
+    {"call", "[SITE/AGENT]:ACTOR TYPE [JSON|@FILE] [-c agent.yaml] [--timeout MS] [--json]",
+     "ask an actor, and print its answer", help_call, sn_cmd_call, 0},
+    {"reload", "[-c agent.yaml] [--json]", "apply a changed agent file", help_reload, sn_cmd_reload,
+     0},
     {"ping", "SITE/AGENT [-c agent.yaml] [--count N] [--interval MS] [--timeout MS] [--json]",
      "measure round trips to another agent", help_ping, sn_cmd_ping, 0},
     {"soak", "SCENARIO.yaml --out DIR [--seed N] [--keep]",
@@ -199,7 +231,7 @@ int main(int argc, char **argv)
         status = check_output(&cli, run(&cli, argc, argv));
     }
     if (status == SN_EXIT_CUT) {
-        status = SN_EXIT_OK; /* memory is still in use: there is nothing to check */
+        status = SN_EXIT_FAILED; /* memory is still in use: there is nothing to check */
     } else {
         sn_leak_check(&status);
     }

@@ -7,6 +7,7 @@
 #include "agents/version.h"
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text.h"
 
 struct view {
     struct sn_task task;
@@ -207,6 +208,91 @@ static void begin_metrics(struct view *view)
     }
 }
 
+/* --- plugins ----------------------------------------------------------------------------------------------------- */
+
+static int is_actor_failed(const struct sn_system *system, const char *name)
+{
+    struct sn_actor_info info;
+    for (uint32_t i = 0; sn_system_actor_info(system, i, &info) == SN_OK; i++) {
+        if (strcmp(info.name, name) == 0) return info.is_failed;
+    }
+    return 0;
+}
+
+/* Why it does not run: what kept it from starting, or the actor that failed too often. "" = it runs. */
+static void cause_of(struct view *view, const struct sn_plugin_slot *slot, struct sn_text *text)
+{
+    const struct sn_plugin *plugin = slot->plugin;
+    if (slot->fault.cause[0] != '\0') {
+        sn_text_add(text, "%s", slot->fault.cause);
+        return;
+    }
+    for (uint32_t i = 0; i < plugin->actor_count; i++) {
+        const char *name = plugin->actors[i]->name;
+        if (!is_actor_failed(view->agent->system, name)) continue;
+        sn_text_add(text, "its actor %s failed too often: %s", name,
+                    sn_err_text((enum sn_err)atomic_load(&slot->actor_err)));
+        return;
+    }
+}
+
+static void add_plugin_actors(struct view *view, const struct sn_plugin *plugin)
+{
+    uint32_t count = plugin == NULL ? 0 : plugin->actor_count;
+    sn_body_key(&view->entries, "actors");
+    sn_body_array(&view->entries, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = plugin->actors[i]->name;
+        sn_body_map(&view->entries, 2);
+        add_text(view, "name", name);
+        add_text(view, "state", is_actor_failed(view->agent->system, name) ? "failed" : "running");
+    }
+}
+
+static void add_plugin_messages(struct view *view, const struct sn_plugin *plugin)
+{
+    const struct sn_message_type *messages = plugin == NULL ? NULL : plugin->messages;
+    uint32_t count = 0;
+    while (messages != NULL && messages[count].type != NULL) count++;
+    sn_body_key(&view->entries, "messages");
+    sn_body_array(&view->entries, count);
+    for (uint32_t i = 0; i < count; i++) {
+        sn_body_map(&view->entries, 2);
+        add_text(view, "type", messages[i].type);
+        add_text(view, "help", messages[i].help);
+    }
+}
+
+static void add_plugin(struct view *view, const struct sn_plugin_slot *slot)
+{
+    const struct sn_plugin *plugin = slot->plugin;
+    int is_started = slot->fault.cause[0] == '\0';
+    char data[SN_PLUGIN_ERROR_MAX];
+    char abi_data[32];
+    struct sn_text cause, abi;
+    sn_text_init(&cause, data, sizeof data);
+    sn_text_init(&abi, abi_data, sizeof abi_data);
+    cause_of(view, slot, &cause);
+    if (plugin != NULL) sn_text_add(&abi, "%u.%u", plugin->abi_major, plugin->abi_minor);
+    add_entry(view, 10);
+    add_text(view, "name", slot->name);
+    add_text(view, "version", plugin == NULL ? "" : plugin->version);
+    add_text(view, "abi", abi.data);
+    add_text(view, "file", slot->path == NULL ? "" : slot->path);
+    add_text(view, "sha256", slot->sha256);
+    add_text(view, "state", cause.size == 0 ? "running" : "failed");
+    add_text(view, "cause", cause.data);
+    add_text(view, "hint", slot->fault.hint);
+    add_plugin_actors(view, is_started ? plugin : NULL);
+    add_plugin_messages(view, plugin);
+}
+
+static void begin_plugins(struct view *view)
+{
+    const struct sn_plugin_set *set = &view->agent->plugins;
+    for (uint32_t i = 0; i < set->count; i++) add_plugin(view, &set->slots[i]);
+}
+
 /* --- status -------------------------------------------------------------------------------------------------------- */
 
 static void count_peer(void *arg, const struct sn_peer_info *info)
@@ -318,6 +404,7 @@ static const struct view_kind kinds[] = {
     {"streams", NULL, finish_array, {NULL, visit_flow, tour_done}},
     {"ledger", NULL, finish_ledger, {visit_ledger, NULL, tour_done, 1}},
     {"actors", begin_actors, finish_array, {NULL, NULL, NULL}},
+    {"plugins", begin_plugins, finish_array, {NULL, NULL, NULL}},
     {"metrics", begin_metrics, finish_array, {NULL, NULL, NULL}},
 };
 

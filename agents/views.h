@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views of a running agent, as the control socket shows them: status peers streams actors ledger metrics. */
+/* Views of a running agent, as the control socket shows them: status peers streams actors plugins ledger metrics. */
 #ifndef SN_AGENTS_VIEWS_H
 #define SN_AGENTS_VIEWS_H
 

@@ -83,7 +83,7 @@ static int render(struct sn_rig *rig, const char *fleet, const char *agents, con
     const char *const argv[] = {soak->self, "render", fleet, "--out", agents, NULL};
     struct sn_process process = {0};
     int status = 0;
-    enum sn_err err = sn_process_start(soak->env, argv, log, &process);
+    enum sn_err err = sn_process_start(soak->env, argv, log, SN_SOAK_CHILD, &process);
     if (err == SN_OK) err = sn_process_wait(soak->env, &process, RENDER_MS, &status);
     sn_soak_kill(soak, &process);
     if (err == SN_OK && status == 0) return 1;
@@ -170,7 +170,7 @@ static int start_agent(struct sn_rig *rig, struct sn_soak_agent *agent)
     struct sn_soak *soak = rig->soak;
     const char *const argv[] = {soak->self, "agent", "-c", agent->config, NULL};
     uint64_t deadline_ns = sn_soak_deadline(soak, READY_MS);
-    enum sn_err err = sn_process_start(soak->env, argv, agent->log, &agent->process);
+    enum sn_err err = sn_process_start(soak->env, argv, agent->log, SN_SOAK_CHILD, &agent->process);
     if (err != SN_OK) {
         sn_verdict_fail(&soak->verdict, "%s: %s", agent->name, sn_err_text(err));
         return 0;

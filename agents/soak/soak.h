@@ -15,6 +15,8 @@
 
 #define SN_SOAK_PATH_BYTES 4096u
 #define SN_SOAK_POLL_MS    5u
+/* No child outlives the command, even one that is killed; and it is the command that hears the terminal. */
+#define SN_SOAK_CHILD (SN_PROCESS_WITH_PARENT | SN_PROCESS_OWN_GROUP)
 
 struct sn_soak {
     struct sn_cli *cli;
@@ -24,7 +26,7 @@ struct sn_soak {
     uint64_t seed;
     int is_kept; /* folders of passed starts stay */
     int is_cancelled;
-    struct sn_loop *loop; /* hears SIGINT and SIGTERM */
+    struct sn_loop *loop; /* hears SIGINT, SIGTERM and SIGHUP */
     char self[SN_SOAK_PATH_BYTES];
     struct sn_process busy[SN_SOAK_BUSY_MAX];
     struct sn_soak_verdict verdict;

@@ -33,6 +33,7 @@ void sn_verdict_fini(struct sn_soak_verdict *verdict)
 void sn_verdict_fail(struct sn_soak_verdict *verdict, const char *format, ...)
 {
     va_list args;
+    if (verdict->is_interrupted) return;
     if (verdict->failure_count++ >= SN_SOAK_FAILURES_MAX) return;
     char *out = verdict->failures[verdict->failure_count - 1];
     int size = snprintf(out, SN_SOAK_FAILURE_BYTES_MAX, "start %u: ", verdict->run_count + 1);
@@ -40,6 +41,12 @@ void sn_verdict_fail(struct sn_soak_verdict *verdict, const char *format, ...)
     (void)vsnprintf(out + size, SN_SOAK_FAILURE_BYTES_MAX - (size_t)size, format,
                     args); /* cut is fine */
     va_end(args);
+}
+
+void sn_verdict_interrupt(struct sn_soak_verdict *verdict)
+{
+    sn_verdict_fail(verdict, "interrupted");
+    verdict->is_interrupted = 1;
 }
 
 int sn_verdict_is_pass(const struct sn_soak_verdict *verdict)
@@ -140,8 +147,9 @@ static void add_failures(struct sn_body *body, const struct sn_soak_verdict *ver
 static void add_verdict(struct sn_body *body, const struct sn_soak_verdict *verdict)
 {
     struct sn_soak_run sum = sum_up(verdict);
-    sn_body_map(body, 17);
+    sn_body_map(body, 18);
     add_bool(body, "pass", sn_verdict_is_pass(verdict));
+    add_bool(body, "interrupted", verdict->is_interrupted);
     sn_body_uint(body, "seed", verdict->seed);
     sn_body_text(body, "scenario", sn_soak_kind_name(verdict->scenario->kind));
     sn_body_text(body, "unit", verdict->scenario->kind == SN_SOAK_TUNNEL ? "bytes" : "messages");

@@ -43,6 +43,7 @@ struct sn_soak_verdict {
     uint32_t run_count;
     char (*failures)[SN_SOAK_FAILURE_BYTES_MAX];
     uint32_t failure_count; /* also those beyond the maximum */
+    uint8_t is_interrupted;
 };
 
 SN_MUST_CHECK enum sn_err sn_verdict_init(struct sn_soak_verdict *verdict,
@@ -51,6 +52,8 @@ void sn_verdict_fini(struct sn_soak_verdict *verdict);
 
 /* Adds a failure; the run it belongs to is the one after run_count. */
 void sn_verdict_fail(struct sn_soak_verdict *verdict, const char *format, ...) SN_PRINTF(2, 3);
+/* The operator ended the soak: noted once. What comes after follows from that, and is no failure of its own. */
+void sn_verdict_interrupt(struct sn_soak_verdict *verdict);
 /* All starts were made and none failed. */
 int sn_verdict_is_pass(const struct sn_soak_verdict *verdict);
 

@@ -39,12 +39,17 @@ static void forget_stream(struct tunnel *t, struct flow *flow)
 
 void sni_tunnel_flow_free(struct tunnel *t, struct flow *flow)
 {
+    struct forward *forward = flow->forward;
+    struct guest *guest = flow->guest;
     if (flow->state == FLOW_WAITING) sni_tunnel_flow_wake(t, flow);
+    if (flow->state == FLOW_DIALING) flow->target->pending--;
+    if (flow->state == FLOW_OPENING) forward->waiting--;
     if (flow->target != NULL) forget_stream(t, flow);
-    if (flow->state == FLOW_OPENING) flow->forward->waiting--;
     *flow = (struct flow){.index = flow->index, .generation = flow->generation + 1};
     flow->next = t->free;
     t->free = flow;
+    if (forward != NULL) sni_tunnel_forward_left(t, forward);
+    if (guest != NULL) sni_tunnel_guest_left(t, guest);
 }
 
 uint64_t sni_tunnel_flow_token(const struct flow *flow)
@@ -104,23 +109,29 @@ struct counts *sni_tunnel_flow_counts(struct flow *flow)
     return flow->forward != NULL ? &flow->forward->counts : &flow->target->counts;
 }
 
-void sni_tunnel_flow_up(struct sn_ctx *ctx, struct flow *flow)
+enum sn_err sni_tunnel_flow_tune(struct sn_ctx *ctx, struct flow *flow)
+{
+    struct sn_stream_options options = {
+        .size = (uint32_t)sizeof options,
+        .idle_ms = flow->forward != NULL ? flow->forward->idle_ms : flow->target->idle_ms,
+        .meter = sni_tunnel_flow_counts(flow)->meter,
+    };
+    return sn_stream_tune(ctx, flow->stream, &options);
+}
+
+void sni_tunnel_flow_up(struct sn_ctx *ctx, struct tunnel *t, struct flow *flow)
 {
     struct counts *counts = sni_tunnel_flow_counts(flow);
     if (flow->state == FLOW_OPENING) flow->forward->waiting--;
+    if (flow->state == FLOW_DIALING) flow->target->pending--;
     flow->state = FLOW_UP;
+    t->up++;
     counts->opened++;
     counts->open++;
     counts->last_err = SN_OK;
     sn_metric_add(ctx, METRIC_OPENED, 1);
     sn_metric_add(ctx, METRIC_OPEN_NOW, 1);
-}
-
-void sni_tunnel_count_failed(struct sn_ctx *ctx, struct counts *counts, enum sn_err err)
-{
-    counts->failed++;
-    counts->last_err = (uint32_t)err;
-    sn_metric_add(ctx, METRIC_FAILED, 1);
+    sni_tunnel_rates_begin(ctx, t);
 }
 
 static void log_down(struct sn_ctx *ctx, const struct flow *flow, enum sn_err err)
@@ -147,12 +158,11 @@ void sni_tunnel_flow_down(struct sn_ctx *ctx, struct tunnel *t, const struct sn_
     if (flow == NULL) return; /* it was reset here */
     struct counts *counts = sni_tunnel_flow_counts(flow);
     enum sn_err err = (enum sn_err)event->err;
-    counts->sent_bytes += event->sent_bytes;
-    counts->received_bytes += event->received_bytes;
     sn_metric_add(ctx, METRIC_SENT_BYTES, (int64_t)event->sent_bytes);
     sn_metric_add(ctx, METRIC_RECEIVED_BYTES, (int64_t)event->received_bytes);
     if (flow->state == FLOW_UP) {
         counts->open--;
+        t->up--;
         sn_metric_add(ctx, METRIC_OPEN_NOW, -1);
     } else if (err == SN_OK) {
         err = SN_ECLOSED; /* an end without a beginning */

@@ -38,7 +38,7 @@ void sni_tunnel_json_string(struct json *json, const char *text)
     add(json, "\"", 1);
 }
 
-static void key(struct json *json, const char *name)
+void sni_tunnel_json_key(struct json *json, const char *name)
 {
     int is_first = json->size > 0 && json->data[json->size - 1] == '{';
     if (!is_first) add(json, ",", 1);
@@ -48,14 +48,14 @@ static void key(struct json *json, const char *name)
 
 void sni_tunnel_json_text(struct json *json, const char *name, const char *value)
 {
-    key(json, name);
+    sni_tunnel_json_key(json, name);
     sni_tunnel_json_string(json, value);
 }
 
 void sni_tunnel_json_number(struct json *json, const char *name, uint64_t value)
 {
     char digits[24];
-    key(json, name);
+    sni_tunnel_json_key(json, name);
     int size = snprintf(digits, sizeof digits, "%" PRIu64, value);
     add(json, digits, (size_t)size);
 }

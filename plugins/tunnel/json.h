@@ -18,7 +18,9 @@ struct json {
 void sni_tunnel_json_raw(struct json *json, const char *text);
 /* Quoted and escaped; bytes above 0x7f pass as they are (configuration is UTF-8). */
 void sni_tunnel_json_string(struct json *json, const char *text);
-/* "key":"value" and "key":value, with a comma in front unless it is the first of its object. */
+/* "key": with a comma in front unless it is the first of its object. */
+void sni_tunnel_json_key(struct json *json, const char *key);
+/* "key":"value" and "key":value, likewise. */
 void sni_tunnel_json_text(struct json *json, const char *key, const char *value);
 void sni_tunnel_json_number(struct json *json, const char *key, uint64_t value);
 

@@ -41,6 +41,7 @@ struct sni_actor_timer {
 struct sn_actor {
     uint32_t magic;
     uint32_t metric_base;
+    uint32_t metric_count;   /* from there to the end of the table */
     struct sn_actor_ref ref; /* id = slot + 1 */
     struct sn_system *system;
     struct sn_worker *worker;
@@ -147,7 +148,8 @@ enum sni_actor_metric {
     SNI_METRIC_FAILED,
     SNI_METRIC_SLOW,
     SNI_METRIC_LATE_REPLIES,
-    SNI_METRIC_MAILBOX_FULL
+    SNI_METRIC_MAILBOX_FULL,
+    SNI_METRIC_WRONG_METRICS
 };
 
 /* A handler call: the public part first. */

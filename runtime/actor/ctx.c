@@ -67,6 +67,12 @@ void sn_log(struct sn_ctx *ctx, enum sn_log_level level, const char *id, const c
 void sn_ctx_metric_add(struct sn_ctx *ctx, uint32_t index, int64_t delta)
 {
     struct sn_actor *actor = self(ctx);
+    if (index >= actor->metric_count) {
+        sni_metric_add(actor, SNI_METRIC_WRONG_METRICS, 1);
+        sn_logger_write(sn_worker_logger(actor->worker), SN_WARN, "METRIC-UNKNOWN",
+                        actor->kind->name, "index=%u metrics=%u", index, actor->metric_count);
+        return;
+    }
     sn_metrics_add(actor->system->config.metrics, sn_worker_index(actor->worker),
                    actor->metric_base + index, delta);
 }

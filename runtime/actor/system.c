@@ -25,6 +25,8 @@ static const struct sn_metric_desc metric_table[] = {
                                  "answers nobody waited for any more, or from the wrong agent"},
     [SNI_METRIC_MAILBOX_FULL] = {"actor.mailbox_full", SN_METRIC_COUNTER,
                                  "local sends refused because the mailbox was full"},
+    [SNI_METRIC_WRONG_METRICS] = {"actor.wrong_metrics", SN_METRIC_COUNTER,
+                                  "additions to metrics that an actor does not have"},
     {NULL, 0, NULL}};
 
 void sni_metric_add(struct sn_actor *actor, enum sni_actor_metric metric, int64_t delta)
@@ -211,6 +213,7 @@ enum sn_err sn_system_spawn(struct sn_system *system, const struct sn_actor_kind
     actor->kind = kind;
     actor->config = node;
     actor->metric_base = metric_base;
+    actor->metric_count = sn_metrics_table_rest(system->config.metrics, metric_base);
     actor->worker = system->workers[system->actor_count % system->worker_count];
     actor->mailbox_max = kind->mailbox_messages > 0 ? kind->mailbox_messages : SN_MAILBOX_DEFAULT;
     actor->sends_max =

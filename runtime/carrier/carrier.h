@@ -62,7 +62,7 @@ struct sn_carrier_config {
     uint32_t handshake_timeout_ms;
     /* An inbound lane was accepted, its handshake is still to come: give it a user. On this worker. */
     void (*accepted)(void *arg, struct sn_lane *lane);
-    /* An inbound handshake was not even started: a limit was hit (EFULL) or descriptors ran out (ENOSPC). */
+    /* An inbound handshake was not even started: a limit was hit (EFULL) or descriptors ran out (ENOFILES). */
     void (*shed)(void *arg, enum sn_err why, const struct sn_netaddr *remote);
     void *arg;
 };

@@ -99,7 +99,7 @@ void sni_tls_trim(struct sni_tls_lane *lane); /* gives OpenSSL's buffers back */
 
 /* --- tls_lane.c ------------------------------------------------------------------------------------------ */
 
-/* A lane over `sock`, which it owns on success. Errors: ENOMEM, ENOSPC, EIO. */
+/* A lane over `sock`, which it owns on success. Errors: ENOMEM, ENOSPC (watches), EIO. */
 SN_MUST_CHECK enum sn_err sni_tls_lane_new(struct sni_tls_carrier *carrier,
                                            struct sn_worker *worker, struct sn_sock sock,
                                            const struct sn_netaddr *remote,

@@ -14,6 +14,7 @@
 #include "config/listen.h"
 #include "config/schema.h"
 #include "config/settings_int.h"
+#include "config/sha256.h"
 #include "config/tree.h"
 #include "sennit/limits.h"
 
@@ -70,6 +71,19 @@ static const struct sn_config_field access_item = {.kind = SN_CONFIG_MAP, .field
 
 static const struct sn_config_field plugin_fields[] = {
     {.key = "name", .kind = SN_CONFIG_LABEL, .flags = SN_CONFIG_REQUIRED, .help = "The plugin."},
+    {.key = "path",
+     .kind = SN_CONFIG_PATH,
+     .help =
+         "Its file, absolute or relative to the folder of this file; absent: NAME.so beside the "
+         "program's own plugins."},
+    {.key = "sha256",
+     .kind = SN_CONFIG_LIST,
+     .flags = SN_CONFIG_ONE_OR_LIST,
+     .min = 1,
+     .max = 16,
+     .item = &sni_sha256_item,
+     .help = "The file must have this digest, or one of these; `sennit plugins --hash FILE.so` "
+             "prints it."},
     {.key = "config", .kind = SN_CONFIG_ANY, .help = "What the plugin's own reference describes."},
     {0},
 };
@@ -197,6 +211,8 @@ static enum sn_err read_plugins(struct sn_agent_file *agent, const struct sn_con
         struct sn_agent_plugin *plugin = &agent->plugins[i];
         plugin->node = sn_config_at(list, i);
         plugin->name = sn_config_text(sn_config_get(plugin->node, "name"), "");
+        plugin->path = sn_config_text(sn_config_get(plugin->node, "path"), NULL);
+        plugin->sha256 = sn_config_get(plugin->node, "sha256");
         plugin->config = sn_config_get(plugin->node, "config");
     }
     return SN_OK;
@@ -297,6 +313,7 @@ static void check_listens(const struct sn_agent_file *agent, struct sn_findings 
 static void check_plugins(const struct sn_agent_file *agent, struct sn_findings *findings)
 {
     for (uint32_t i = 0; i < agent->plugin_count; i++) {
+        sni_sha256_check(agent->plugins[i].sha256, findings);
         for (uint32_t j = 0; j < i; j++) {
             if (strcmp(agent->plugins[i].name, agent->plugins[j].name) != 0) continue;
             sn_findings_add_node(findings, sn_config_get(agent->plugins[i].node, "name"),

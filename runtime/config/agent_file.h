@@ -36,6 +36,8 @@ struct sn_agent_access {
 
 struct sn_agent_plugin {
     const char *name;
+    const char *path;                    /* its file, or NULL: where the program's own are */
+    const struct sn_config_node *sha256; /* digests of which its file has one; NULL when absent */
     const struct sn_config_node *config; /* check it with the plugin's schema; NULL when absent */
     const struct sn_config_node *node;
 };

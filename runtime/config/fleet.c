@@ -75,6 +75,27 @@ const char *sn_fleet_agent_address(const struct sn_fleet_agent *agent, uint32_t 
     return NULL;
 }
 
+int sn_fleet_has_tunnels(const struct sn_fleet *fleet, uint32_t agent)
+{
+    for (uint32_t i = 0; i < fleet->target_count; i++) {
+        if (fleet->targets[i].at == agent) return 1;
+    }
+    for (uint32_t i = 0; i < fleet->forward_count; i++) {
+        if (fleet->forwards[i].at == agent) return 1;
+    }
+    return 0;
+}
+
+uint32_t sn_fleet_tunnel_entry(const struct sn_fleet *fleet, uint32_t agent)
+{
+    for (uint32_t i = 0; i < fleet->plugin_count; i++) {
+        const struct sn_fleet_plugin *plugin = &fleet->plugins[i];
+        if (strcmp(plugin->name, "tunnel") != 0) continue;
+        if (sn_config_patterns_match(plugin->at, fleet->agents[agent].name)) return i;
+    }
+    return SN_FLEET_NONE;
+}
+
 uint32_t sn_fleet_find_agent(const struct sn_fleet *fleet, const char *name)
 {
     uint32_t low = 0;
@@ -324,6 +345,8 @@ static enum sn_err read_plugins(struct sn_fleet *fleet, const struct sn_config_n
         plugin->node = sn_config_at(list, i);
         plugin->name = sn_config_text(sn_config_get(plugin->node, "name"), "");
         plugin->at = sn_config_get(plugin->node, "at");
+        plugin->path = sn_config_text(sn_config_get(plugin->node, "path"), NULL);
+        plugin->sha256 = sn_config_get(plugin->node, "sha256");
         plugin->config = sn_config_get(plugin->node, "config");
     }
     return SN_OK;

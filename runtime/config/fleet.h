@@ -18,10 +18,13 @@
 #include "sennit/config.h"
 #include "sennit/limits.h"
 
-#define SN_FLEET_NONE         UINT32_MAX /* index of an agent or target that does not exist */
-#define SN_FLEET_AGENTS_MAX   SN_PEERS_MAX
-#define SN_FLEET_TUNNELS_MAX  4096u /* targets; also forwards, and access rules */
-#define SN_FLEET_PATTERNS_MAX 256u  /* in one allow:, from: or at: */
+#define SN_FLEET_NONE       UINT32_MAX /* index of an agent or target that does not exist */
+#define SN_FLEET_AGENTS_MAX SN_PEERS_MAX
+/* As the tunnel plugin has them. */
+#define SN_FLEET_CONNECTIONS_MAX 65536
+#define SN_FLEET_IDLE_MS_MAX     604800000 /* a week */
+#define SN_FLEET_TUNNELS_MAX     4096u     /* targets; also forwards, and access rules */
+#define SN_FLEET_PATTERNS_MAX    256u      /* in one allow:, from: or at: */
 
 struct sn_fleet_link {
     uint32_t to;                          /* agent */
@@ -70,6 +73,8 @@ struct sn_fleet_access {
 
 struct sn_fleet_plugin {
     const char *name;
+    const char *path;                    /* on the agents' machines; see agent_file.h */
+    const struct sn_config_node *sha256; /* as there */
     const struct sn_config_node *at;     /* agent patterns */
     const struct sn_config_node *config; /* unchecked: the plugin's schema; may be NULL */
     const struct sn_config_node *node;
@@ -109,6 +114,11 @@ uint32_t sn_fleet_find_agent(const struct sn_fleet *fleet, const char *name);
 /* The index-th host:port at which others dial the agent: its `address` list, else its `listen`
  * entries that name a host and a port. NULL past the end. */
 const char *sn_fleet_agent_address(const struct sn_fleet_agent *agent, uint32_t index);
+
+/* Index of the entry that says which file the tunnel plugin is at that agent, or SN_FLEET_NONE. */
+uint32_t sn_fleet_tunnel_entry(const struct sn_fleet *fleet, uint32_t agent);
+/* Nonzero when the agent has targets or forwards. */
+int sn_fleet_has_tunnels(const struct sn_fleet *fleet, uint32_t agent);
 
 /* Nonzero when one of the patterns (site/agent, site/star, star) matches the name. */
 int sn_config_patterns_match(const struct sn_config_node *patterns, const char *name);

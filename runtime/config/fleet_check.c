@@ -11,6 +11,7 @@
 #include "config/fleet_int.h"
 #include "config/listen.h"
 #include "config/schema.h"
+#include "config/sha256.h"
 #include "config/tree.h"
 
 struct check {
@@ -277,14 +278,47 @@ static void check_plugin_twice(const struct check *c, uint32_t index)
     }
 }
 
+/* The agent itself would refuse it too, but later. */
+static void check_plugin_allowed(const struct check *c, const struct sn_fleet_plugin *plugin)
+{
+    for (uint32_t i = 0; plugin->sha256 == NULL && i < c->fleet->agent_count; i++) {
+        const struct sn_fleet_agent *agent = &c->fleet->agents[i];
+        const char *allow = agent->settings.plugins_allow;
+        int is_fine =
+            strcmp(allow, "any") == 0 || (strcmp(allow, "own") == 0 && plugin->path == NULL);
+        if (is_fine || !sn_config_patterns_match(plugin->at, agent->name)) continue;
+        sn_findings_add_node(c->findings, plugin->node,
+                             "plugin `%s` needs `sha256` at %s, whose `plugins_allow` is `%s`",
+                             plugin->name, agent->name, allow);
+        return;
+    }
+}
+
 static void check_plugin(const struct check *c, uint32_t index)
 {
     const struct sn_fleet_plugin *plugin = &c->fleet->plugins[index];
-    if (strcmp(plugin->name, "tunnel") == 0) {
+    int says_file = plugin->path != NULL || plugin->sha256 != NULL;
+    if (strcmp(plugin->name, "tunnel") == 0 && (plugin->config != NULL || !says_file)) {
         sn_findings_add_node(c->findings, sn_config_get(plugin->node, "name"),
                              "tunnels are declared under `targets` and `forwards`");
     }
-    if (check_patterns(c, plugin->at)) check_plugin_twice(c, index);
+    sni_sha256_check(plugin->sha256, c->findings);
+    if (!check_patterns(c, plugin->at)) return;
+    check_plugin_twice(c, index);
+    check_plugin_allowed(c, plugin);
+}
+
+/* Where every plugin needs its digest, so does the one that nobody names. */
+static void check_tunnel_allowed(const struct check *c, uint32_t index)
+{
+    const struct sn_fleet_agent *agent = &c->fleet->agents[index];
+    if (strcmp(agent->settings.plugins_allow, "listed") != 0) return;
+    if (!sn_fleet_has_tunnels(c->fleet, index)) return;
+    if (sn_fleet_tunnel_entry(c->fleet, index) != SN_FLEET_NONE) return;
+    sn_findings_add_node(c->findings, agent->node,
+                         "%s has tunnels, and its `plugins_allow` is `listed`: say under `plugins` "
+                         "which file that is: {name: tunnel, at: %s, sha256: ...}",
+                         agent->name, agent->name);
 }
 
 void sni_fleet_check(const struct sn_fleet *fleet, struct sn_findings *findings)
@@ -306,4 +340,7 @@ void sni_fleet_check(const struct sn_fleet *fleet, struct sn_findings *findings)
         (void)check_patterns(&c, fleet->access[i].from); /* its findings are all that is wanted */
     }
     for (uint32_t i = 0; i < fleet->plugin_count; i++) check_plugin(&c, i);
+    for (uint32_t i = 0; i < fleet->agent_count && !sn_findings_is_full(findings); i++) {
+        check_tunnel_allowed(&c, i);
+    }
 }

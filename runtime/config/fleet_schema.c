@@ -2,6 +2,7 @@
 /* The fleet file as tables: they check it and generate its reference. */
 #include "config/fleet_int.h"
 #include "config/schema.h"
+#include "config/sha256.h"
 
 /* Entries of lists; their keys name nothing. */
 static const struct sn_config_field listen_item = {.kind = SN_CONFIG_LISTEN_URL};
@@ -95,6 +96,25 @@ const struct sn_config_field sni_fleet_target_fields[] = {
      .max = 600000,
      .def = "10000",
      .help = "How long to retry while the service does not answer, in milliseconds."},
+    {.key = "max_connections",
+     .kind = SN_CONFIG_INT,
+     .min = 1,
+     .max = SN_FLEET_CONNECTIONS_MAX,
+     .def = "1024",
+     .help = "Tunnels to the service at a time; of a service that does not answer a quarter of "
+             "that waits, others are refused at once."},
+    {.key = "max_per_agent",
+     .kind = SN_CONFIG_INT,
+     .min = 1,
+     .max = SN_FLEET_CONNECTIONS_MAX,
+     .def = "256",
+     .help = "How many of them may be one agent's."},
+    {.key = "idle_ms",
+     .kind = SN_CONFIG_INT,
+     .min = 0,
+     .max = SN_FLEET_IDLE_MS_MAX,
+     .def = "0",
+     .help = "A tunnel in which no byte moved for so many milliseconds is reset; 0 = never."},
     {0},
 };
 
@@ -122,6 +142,18 @@ static const struct sn_config_field forward_fields[] = {
          "How long a client waits for a peer that is down or a service that is late, in "
          "milliseconds; absent: 15000, or the target's `connect_wait_ms` and 5000 more if that is "
          "longer."},
+    {.key = "max_connections",
+     .kind = SN_CONFIG_INT,
+     .min = 1,
+     .max = SN_FLEET_CONNECTIONS_MAX,
+     .def = "1024",
+     .help = "Clients at a time; others are reset at once."},
+    {.key = "idle_ms",
+     .kind = SN_CONFIG_INT,
+     .min = 0,
+     .max = SN_FLEET_IDLE_MS_MAX,
+     .def = "0",
+     .help = "A tunnel in which no byte moved for so many milliseconds is reset; 0 = never."},
     {0},
 };
 
@@ -161,6 +193,19 @@ static const struct sn_config_field plugin_fields[] = {
      .max = SN_FLEET_PATTERNS_MAX,
      .item = &pattern_item,
      .help = "Agents that run it."},
+    {.key = "path",
+     .kind = SN_CONFIG_PATH,
+     .help = "Its file, absolute or relative to the folder of the agent file; absent: NAME.so "
+             "beside the "
+             "program's own plugins."},
+    {.key = "sha256",
+     .kind = SN_CONFIG_LIST,
+     .flags = SN_CONFIG_ONE_OR_LIST,
+     .min = 1,
+     .max = 16,
+     .item = &sni_sha256_item,
+     .help = "The file must have this digest, or one of these; `sennit plugins --hash FILE.so` "
+             "prints it."},
     {.key = "config", .kind = SN_CONFIG_ANY, .help = "What the plugin's own reference describes."},
     {0},
 };

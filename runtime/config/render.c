@@ -85,6 +85,17 @@ static void add_access(struct sni_out *out, const struct sn_render *render)
     }
 }
 
+/* Numbers that the plugin has defaults for: as they stand in the fleet, if they do. */
+static void add_given(struct sni_out *out, const struct sn_config_node *node)
+{
+    static const char *const keys[] = {"max_connections", "max_per_agent", "idle_ms"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const struct sn_config_node *value = sn_config_get(node, keys[i]);
+        if (value == NULL) continue;
+        sni_out_format(out, "          %s: %s\n", keys[i], sn_config_text(value, ""));
+    }
+}
+
 static void add_targets(struct sni_out *out, const struct sn_render *render)
 {
     int is_open = 0;
@@ -97,6 +108,7 @@ static void add_targets(struct sni_out *out, const struct sn_render *render)
         add_line(out, 10, "address", target->address);
         add_list(out, 10, "allow", target->allow);
         sni_out_format(out, "          connect_wait_ms: %u\n", target->connect_wait_ms);
+        add_given(out, target->node);
     }
 }
 
@@ -115,19 +127,8 @@ static void add_forwards(struct sni_out *out, const struct sn_render *render)
         add_line(out, 10, "to", fleet->agents[target->at].name);
         add_line(out, 10, "target", target->name);
         sni_out_format(out, "          open_wait_ms: %u\n", forward->open_wait_ms);
+        add_given(out, forward->node);
     }
-}
-
-static int has_tunnels(const struct sn_render *render)
-{
-    const struct sn_fleet *fleet = render->fleet;
-    for (uint32_t i = 0; i < fleet->target_count; i++) {
-        if (fleet->targets[i].at == render->agent) return 1;
-    }
-    for (uint32_t i = 0; i < fleet->forward_count; i++) {
-        if (fleet->forwards[i].at == render->agent) return 1;
-    }
-    return 0;
 }
 
 static void add_scalar(struct sni_out *out, const struct sn_config_node *node)
@@ -199,22 +200,34 @@ static void add_tree(struct sni_out *out, unsigned indent, const struct sn_confi
     }
 }
 
+/* Which file it is. */
+static void add_plugin_file(struct sni_out *out, const struct sn_fleet_plugin *plugin)
+{
+    if (plugin->path != NULL) add_line(out, 4, "path", plugin->path);
+    add_list(out, 4, "sha256", plugin->sha256);
+}
+
 static void add_plugins(struct sni_out *out, const struct sn_render *render)
 {
     const struct sn_fleet *fleet = render->fleet;
+    uint32_t tunnel = sn_fleet_tunnel_entry(fleet, render->agent);
     int is_open = 0;
-    if (has_tunnels(render)) {
-        sni_out_add(out, "plugins:\n  - name: \"tunnel\"\n    config:\n");
+    if (sn_fleet_has_tunnels(fleet, render->agent)) {
+        sni_out_add(out, "plugins:\n  - name: \"tunnel\"\n");
+        if (tunnel != SN_FLEET_NONE) add_plugin_file(out, &fleet->plugins[tunnel]);
+        sni_out_add(out, "    config:\n");
         add_targets(out, render);
         add_forwards(out, render);
         is_open = 1;
     }
     for (uint32_t i = 0; i < fleet->plugin_count; i++) {
         const struct sn_fleet_plugin *plugin = &fleet->plugins[i];
+        if (i == tunnel) continue; /* it stands above, where there are tunnels */
         if (!sn_config_patterns_match(plugin->at, fleet->agents[render->agent].name)) continue;
         if (!is_open) sni_out_add(out, "plugins:\n");
         is_open = 1;
         add_line(out, 2, "- name", plugin->name);
+        add_plugin_file(out, plugin);
         if (plugin->config == NULL) continue;
         sni_out_add(out, "    config:");
         add_tree(out, 6, plugin->config);

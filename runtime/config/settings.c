@@ -87,6 +87,7 @@ static const struct value {
 } values[] = {
     {"log", sni_log_fields, "level", offsetof(struct sn_settings, log_level), 1},
     {"log", sni_log_fields, "format", offsetof(struct sn_settings, log_format), 1},
+    {NULL, sn_settings_fields, "plugins_allow", offsetof(struct sn_settings, plugins_allow), 1},
     {NULL, sn_settings_fields, "drain_ms", offsetof(struct sn_settings, drain_ms), 0},
     {NULL, sn_settings_fields, "workers", offsetof(struct sn_settings, workers), 0},
     {NULL, sn_settings_fields, "memory_mib", offsetof(struct sn_settings, memory_mib), 0},

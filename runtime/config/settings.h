@@ -15,6 +15,8 @@
 struct sn_settings {
     const char *log_level;  /* debug, info, warn, error; borrowed from the tree, or static */
     const char *log_format; /* text, json */
+    /* Which plugins may be loaded: own, listed, any. */
+    const char *plugins_allow;
     uint32_t drain_ms;
     uint32_t workers; /* 0 = one a core */
     uint32_t memory_mib;

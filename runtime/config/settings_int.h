@@ -20,9 +20,12 @@ extern const struct sn_config_field sni_accept_fields[];
     {.key = "workers", .kind = SN_CONFIG_INT, .min = 0, .max = 256, .def = "0", \
      .help = "Worker threads; 0 means one a core."}, \
     {.key = "memory_mib", .kind = SN_CONFIG_INT, .min = 16, .max = 1048576, .def = "512", \
-     .help = "Budget for the windows of streams, 4 MiB each, in MiB."}, \
+     .help = "Budget for the windows of streams (128 KiB a stream at first, 8 MiB at most), in MiB."}, \
     {.key = "resume_ms", .kind = SN_CONFIG_INT, .min = 0, .max = 3600000, .def = "10000", \
      .help = "How long a stream waits for a new connection after its own was lost, in milliseconds; 0: it ends."}, \
+    {.key = "plugins_allow", .kind = SN_CONFIG_ENUM, .choices = "own|listed|any", .def = "own", \
+     .help = "Plugins that are loaded. own: those beside the program, and others whose entry has their `sha256`; " \
+             "listed: none without `sha256`; any: all."}, \
     {.key = "heartbeat", .kind = SN_CONFIG_MAP, .fields = sni_heartbeat_fields, \
      .help = "How a dead peer is noticed."}, \
     {.key = "reconnect", .kind = SN_CONFIG_MAP, .fields = sni_reconnect_fields, \

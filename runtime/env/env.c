@@ -214,6 +214,18 @@ void sn_env_close_reset(struct sn_env *env, struct sn_sock sock)
     ops_of(env)->close_reset(env, sock);
 }
 
+void sn_env_set_abortive(struct sn_env *env, struct sn_sock sock, int is_abortive)
+{
+    SN_ASSERT(sn_sock_is_open(sock));
+    ops_of(env)->set_abortive(env, sock, is_abortive);
+}
+
+int sn_env_is_reserve(struct sn_env *env, struct sn_sock sock)
+{
+    SN_ASSERT(sn_sock_is_open(sock));
+    return ops_of(env)->is_reserve(env, sock);
+}
+
 enum sn_err sn_env_listen_unix(struct sn_env *env, const char *path, unsigned mode,
                                struct sn_sock *out_sock)
 {

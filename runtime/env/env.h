@@ -76,8 +76,8 @@ void sn_env_loop_stop(struct sn_env *env, struct sn_loop *loop);
 void sn_env_loop_free(struct sn_env *env, struct sn_loop *loop); /* stops it first; NULL is fine */
 
 /* Reports read and write readiness of the socket to `watch` (borrowed until unwatch). Loop thread
- * only, or before the loop was started or after it was stopped. Sets watch->sock. Errors: ENOSPC,
- * ENOMEM. */
+ * only, or before the loop was started or after it was stopped. Sets watch->sock. Errors: ENOSPC
+ * (the user's watches are used up), ENOMEM. */
 SN_MUST_CHECK enum sn_err sn_env_watch(struct sn_env *env, struct sn_loop *loop,
                                        struct sn_watch *watch, struct sn_sock sock);
 /* Reports nothing after it returned, and sets watch->sock to SN_SOCK_NONE; harmless for a watch
@@ -99,7 +99,7 @@ SN_MUST_CHECK enum sn_err sn_env_offload(struct sn_env *env, enum sn_offload_kin
 /* Termination and reload requests of the operator (SIGTERM and SIGINT = TERMINATE, SIGHUP =
  * RELOAD), called on the loop's thread; it must only take note and return. One handler per
  * environment, until its loop is freed. Before the loop is started or on its thread. Errors:
- * ESTATE (there is one), ENOSPC. */
+ * ESTATE (there is one), ENOFILES. */
 enum sn_env_request { SN_REQUEST_TERMINATE = 1, SN_REQUEST_RELOAD = 2 };
 SN_MUST_CHECK enum sn_err sn_env_on_request(struct sn_env *env, struct sn_loop *loop,
                                             void (*fn)(void *arg, enum sn_env_request request),
@@ -120,18 +120,19 @@ struct sn_iovec {
 #define SN_IOV_MAX 64
 
 /* out_bound tells the address in use, also when port 0 was asked for. Errors: EINUSE, EPERM,
- * EUNREACHABLE (not an address of this machine), ENOSPC (descriptors). */
+ * EUNREACHABLE (not an address of this machine), ENOFILES. */
 SN_MUST_CHECK enum sn_err sn_env_listen(struct sn_env *env, const struct sn_netaddr *addr,
                                         struct sn_sock *out_sock, struct sn_netaddr *out_bound);
-/* Errors: EAGAIN, ENOSPC (descriptors used up: try again later, no event will tell), ECLOSED, EIO.
+/* Errors: EAGAIN, ENOFILES (or memory is short: try again later, no event will tell), ECLOSED, EIO.
  * out_peer may be NULL; its family is NONE for a UNIX peer. */
 SN_MUST_CHECK enum sn_err sn_env_accept(struct sn_env *env, struct sn_sock listener,
                                         struct sn_sock *out_sock, struct sn_netaddr *out_peer);
 /* Starts connecting; write readiness tells that sn_env_connect_result has the outcome.
- * Errors: EUNREACHABLE (known at once), EPERM, ENOSPC (descriptors), EINVAL (no address). */
+ * Errors: EUNREACHABLE (known at once), EPERM, ENOFILES, EINVAL (no address). */
 SN_MUST_CHECK enum sn_err sn_env_connect(struct sn_env *env, const struct sn_netaddr *addr,
                                          struct sn_sock *out_sock);
-/* SN_OK, EAGAIN (still under way), EUNREACHABLE, ETIMEDOUT, ERESET. */
+/* SN_OK, EAGAIN (still under way), EREFUSED, EUNREACHABLE, ETIMEDOUT, ERESET. Asked again after a
+ * failure: EUNREACHABLE. */
 SN_MUST_CHECK enum sn_err sn_env_connect_result(struct sn_env *env, struct sn_sock sock);
 
 /* Errors: EAGAIN, ECLOSED (end of stream; read only), ERESET, EIO. On SN_OK *out_size > 0. */
@@ -147,6 +148,13 @@ void sn_env_shutdown_write(struct sn_env *env, struct sn_sock sock);
 void sn_env_close(struct sn_env *env, struct sn_sock sock);
 /* Closes so that the other side sees a reset rather than an end of stream. */
 void sn_env_close_reset(struct sn_env *env, struct sn_sock sock);
+/* While it is abortive, whatever closes the socket (a process that is killed, above all) does it as
+ * sn_env_close_reset: what nobody brought to an end must not look like one. Bytes that were not sent
+ * yet are lost with it, so take it back before an orderly end. TCP only. */
+void sn_env_set_abortive(struct sn_env *env, struct sn_sock sock, int is_abortive);
+/* Nonzero when this descriptor is one of the last that the process may have. They are kept for the operator and for
+ * the mesh itself: whoever serves the many (clients of tunnels) gives such a one back at once. */
+int sn_env_is_reserve(struct sn_env *env, struct sn_sock sock);
 
 /* UNIX stream sockets. Paths of any length work (short ones directly, long ones through a
  * descriptor of the folder). mode is the socket file's, whatever the umask. The last part of a
@@ -154,13 +162,13 @@ void sn_env_close_reset(struct sn_env *env, struct sn_sock sock);
  * ENOENT (no such folder), EPERM. */
 SN_MUST_CHECK enum sn_err sn_env_listen_unix(struct sn_env *env, const char *path, unsigned mode,
                                              struct sn_sock *out_sock);
-/* Connects at once or fails. Errors: ENOENT, EUNREACHABLE (nobody listens), EAGAIN (its queue
+/* Connects at once or fails. Errors: ENOENT, EREFUSED (nobody listens), EAGAIN (its queue
  * is full), EPERM, ETOOBIG. */
 SN_MUST_CHECK enum sn_err sn_env_connect_unix(struct sn_env *env, const char *path,
                                               struct sn_sock *out_sock);
 /* A name for `folder` of less than SN_UNIX_FOLDER_BYTES, so that a socket in it fits a UNIX address: for
  * libraries that connect to a path by themselves. Good in this process until *out_hold is closed
- * (sn_env_close; SN_SOCK_NONE when the name is short by itself). Errors: ENOENT, EPERM, ENOSPC, ENOMEM. */
+ * (sn_env_close; SN_SOCK_NONE when the name is short by itself). Errors: ENOENT, EPERM, ENOFILES, ENOMEM. */
 #define SN_UNIX_FOLDER_BYTES 64
 SN_MUST_CHECK enum sn_err sn_env_unix_folder(struct sn_env *env, const char *folder,
                                              char out[SN_UNIX_FOLDER_BYTES],
@@ -198,9 +206,10 @@ SN_MUST_CHECK enum sn_err sn_env_file_info(struct sn_env *env, const char *path,
  * EINVAL (not a regular file), EIO. */
 SN_MUST_CHECK enum sn_err sn_env_file_read(struct sn_env *env, const char *path, size_t max,
                                            char **out_data, size_t *out_size);
-/* Creates the file; never overwrites. Errors: EEXIST, ENOENT (no such folder), EPERM, ENOSPC.
- * fsynced, as is the folder; no file is left on failure. Modes are exact, whatever the umask, here
- * and below. */
+/* Creates the file; never overwrites. It appears whole: whoever finds the name finds all of the
+ * content, also after a kill or a power failure in the middle. Errors: EEXIST, ENOENT (no such
+ * folder), EINVAL (not a file name), EPERM, EREADONLY, ENOSPC. fsynced, as is the folder; no file is
+ * left on failure. Modes are exact, whatever the umask, here and below. */
 SN_MUST_CHECK enum sn_err sn_env_file_create(struct sn_env *env, const char *path, unsigned mode,
                                              const void *data, size_t size);
 /* Replaces the file atomically and durably (temporary file .sn-*.tmp, fsync, rename, fsync of the

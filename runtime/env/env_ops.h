@@ -66,6 +66,8 @@ struct sn_env_ops {
     void (*shutdown_write)(struct sn_env *env, struct sn_sock sock);
     void (*close)(struct sn_env *env, struct sn_sock sock);
     void (*close_reset)(struct sn_env *env, struct sn_sock sock);
+    void (*set_abortive)(struct sn_env *env, struct sn_sock sock, int is_abortive);
+    int (*is_reserve)(struct sn_env *env, struct sn_sock sock);
     enum sn_err (*listen_unix)(struct sn_env *env, const char *path, unsigned mode,
                                struct sn_sock *out_sock);
     enum sn_err (*connect_unix)(struct sn_env *env, const char *path, struct sn_sock *out_sock);

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +24,11 @@
 #define DISK_THREADS  4u /* enough to keep a disk's queue busy; fsyncs of more only interleave */
 #define CLOSE_THREADS 4u /* each close takes well below a millisecond */
 #define SLOW_THREADS  8u /* name service and the like: they wait, each for seconds at worst */
+
+/* What sn_env_is_reserve keeps: room for every unfinished handshake, every control client, and the links of new
+ * sessions; of a small table a part. */
+#define RESERVE_DESCRIPTORS 128u
+#define RESERVE_DIVISOR     4u
 
 enum sn_err sni_err_from_errno(int code)
 {
@@ -43,12 +49,12 @@ enum sn_err sni_err_from_errno(int code)
         {EADDRINUSE, SN_EINUSE},
         {EPERM, SN_EPERM},
         {EACCES, SN_EPERM},
-        {EROFS, SN_EPERM},
-        {ELOOP, SN_EPERM},
+        {EROFS, SN_EREADONLY},
+        {ELOOP, SN_ELOOP},
         {ENOSPC, SN_ENOSPC},
         {EDQUOT, SN_ENOSPC},
-        {EMFILE, SN_ENOSPC},
-        {ENFILE, SN_ENOSPC},
+        {EMFILE, SN_ENOFILES},
+        {ENFILE, SN_ENOFILES},
         {ENAMETOOLONG, SN_ETOOBIG},
         {EFBIG, SN_ETOOBIG},
         {E2BIG, SN_ETOOBIG},
@@ -57,7 +63,7 @@ enum sn_err sni_err_from_errno(int code)
         {ECONNABORTED, SN_ERESET},
         {ENOTCONN, SN_ERESET},
         {ETIMEDOUT, SN_ETIMEDOUT},
-        {ECONNREFUSED, SN_EUNREACHABLE},
+        {ECONNREFUSED, SN_EREFUSED},
         {ENETUNREACH, SN_EUNREACHABLE},
         {EHOSTUNREACH, SN_EUNREACHABLE},
         {ENETDOWN, SN_EUNREACHABLE},
@@ -227,6 +233,28 @@ static void tune_allocator(uint32_t cpu_count)
     (void)mallopt(M_ARENA_MAX, (int)arenas);
 }
 
+/* --- Descriptors ---------------------------------------------------------------------------------- */
+
+/* Distributions start programs with a soft limit of 1,024 for the sake of select(), which nothing here uses. */
+static void raise_descriptor_limit(struct sni_posix *posix)
+{
+    if (getrlimit(RLIMIT_NOFILE, &posix->old_nofile) != 0) return;
+    struct rlimit raised = {posix->old_nofile.rlim_max, posix->old_nofile.rlim_max};
+    posix->has_old_nofile = setrlimit(RLIMIT_NOFILE, &raised) == 0; /* else it stays as it was */
+}
+
+/* The kernel gives the lowest free number, so a number is an upper bound of how many are free below it: whoever got
+ * one of the last has been told that the table is nearly full, without anybody having to count. */
+static int posix_is_reserve(struct sn_env *env, struct sn_sock sock)
+{
+    (void)env; /* the limit is the process's, and may be changed from outside */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+    uint64_t reserve = limit.rlim_cur / RESERVE_DIVISOR;
+    if (reserve > RESERVE_DESCRIPTORS) reserve = RESERVE_DESCRIPTORS;
+    return (uint64_t)sock.id >= limit.rlim_cur - reserve;
+}
+
 /* --- The main thread's waiting place ------------------------------------------------------------- */
 
 static void init_park(struct sni_posix *posix)
@@ -297,6 +325,8 @@ static const struct sn_env_ops posix_ops = {
     .shutdown_write = sni_posix_shutdown_write,
     .close = sni_posix_close,
     .close_reset = sni_posix_close_reset,
+    .set_abortive = sni_posix_set_abortive,
+    .is_reserve = posix_is_reserve,
     .listen_unix = sni_posix_listen_unix,
     .connect_unix = sni_posix_connect_unix,
     .unix_folder = sni_posix_unix_folder,
@@ -320,19 +350,24 @@ static const struct sn_env_ops posix_ops = {
 enum sn_err sn_env_posix_new(struct sn_env **out_env)
 {
     SN_ASSERT(out_env != NULL);
+    /* First of all: a request that comes while a program starts waits until somebody hears it. */
+    sigset_t requests, old_mask;
+    sni_request_signals(&requests);
+    int rc = pthread_sigmask(SIG_BLOCK, &requests, &old_mask);
+    SN_ASSERT(rc == 0);
+    struct sni_posix *posix = NULL;
     enum sn_err err = occupy_standard_descriptors();
-    if (err != SN_OK) return err;
-    struct sni_posix *posix = sn_alloc(sizeof *posix);
-    if (posix == NULL) return SN_ENOMEM;
+    if (err == SN_OK) posix = sn_alloc(sizeof *posix);
+    if (posix == NULL) {
+        (void)pthread_sigmask(SIG_SETMASK, &old_mask, NULL); /* as it was */
+        return err != SN_OK ? err : SN_ENOMEM;
+    }
     posix->base = (struct sn_env){.ops = &posix_ops, .magic = SN_ENV_MAGIC};
+    posix->old_mask = old_mask;
     posix->cpu_count = count_cpus();
     tune_allocator(posix->cpu_count);
+    raise_descriptor_limit(posix);
     init_park(posix);
-
-    sigset_t requests;
-    sni_request_signals(&requests);
-    int rc = pthread_sigmask(SIG_BLOCK, &requests, &posix->old_mask);
-    SN_ASSERT(rc == 0);
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     rc = sigaction(SIGPIPE, &ignore, &posix->old_sigpipe);
     SN_ASSERT(rc == 0);
@@ -359,7 +394,9 @@ void sn_env_posix_free(struct sn_env *env)
     for (int i = 0; i < SNI_POOL_KINDS; i++) sni_pool_fini(&posix->pools[i]);
     (void)pthread_cond_destroy(&posix->unparked); /* nobody waits any more */
     (void)pthread_mutex_destroy(&posix->park_mutex);
-    (void)sigaction(SIGPIPE, &posix->old_sigpipe, NULL); /* it was this process's own setting */
+    if (posix->has_old_nofile)
+        (void)setrlimit(RLIMIT_NOFILE, &posix->old_nofile); /* lower is allowed */
+    (void)sigaction(SIGPIPE, &posix->old_sigpipe, NULL);    /* it was this process's own setting */
     (void)pthread_sigmask(SIG_SETMASK, &posix->old_mask, NULL);
     posix->base.magic = 0;
     sn_free(posix, sizeof *posix);

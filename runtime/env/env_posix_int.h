@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "env/env_ops.h"
@@ -55,6 +56,8 @@ struct sni_posix {
     uint32_t cpu_count;
     sigset_t old_mask; /* of the creating thread, given back when the environment is freed */
     struct sigaction old_sigpipe;
+    struct rlimit old_nofile; /* given back, too */
+    int has_old_nofile;
     _Atomic uint32_t loop_count; /* partner: itself, a sum checked when the environment is freed */
     /* Set once by on_request, cleared when its loop is freed. Partner: sni_posix_wait_mask; it
      * orders nothing, the flag is all there is. */
@@ -133,6 +136,7 @@ enum sn_err sni_posix_writev(struct sn_env *env, struct sn_sock sock, const stru
                              uint32_t count, size_t *out_size);
 void sni_posix_shutdown_write(struct sn_env *env, struct sn_sock sock);
 void sni_posix_close(struct sn_env *env, struct sn_sock sock);
+void sni_posix_set_abortive(struct sn_env *env, struct sn_sock sock, int is_abortive);
 void sni_posix_close_reset(struct sn_env *env, struct sn_sock sock);
 enum sn_err sni_posix_resolve(struct sn_env *env, const char *host, uint16_t port,
                               struct sn_netaddr *out_addrs, uint32_t capacity, uint32_t *out_count);

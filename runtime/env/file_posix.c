@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files and folders. Guarantees: what create and replace acknowledged survives a power failure (the
- * file and its folder are fsynced); a reader of a replaced file sees the old or the new content,
- * whole; a failed call leaves no file behind. Modes are exact, whatever the umask.
+ * file and its folder are fsynced); whoever finds a file finds its content whole, the old or the
+ * new one, whenever the writer was killed; a failed call leaves no file behind. Modes are exact,
+ * whatever the umask. A kill may leave a temporary file (.sn-*.tmp), which nobody reads.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +22,7 @@
 #define READ_GROWTH_MIN      4096u
 #define MODE_BITS            07777u
 #define TEMPORARY_NAME_BYTES 32
+#define PROC_PATH_BYTES      40 /* "/proc/self/fd/" and a number */
 #define OPEN_FOLDER          (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
 enum sn_err sni_posix_file_info(struct sn_env *env, const char *path, struct sn_file_info *out_info)
@@ -128,21 +130,66 @@ static enum sn_err write_all(int fd, const char *data, size_t size)
     return SN_OK;
 }
 
-/* A new file with this content, on disk but for its name. On failure there is no file. */
-static enum sn_err write_new(int folder_fd, const char *name, unsigned mode, const void *data,
-                             size_t size)
+/* The content of a new file, on disk but for its name. */
+static enum sn_err fill_new(int fd, unsigned mode, const void *data, size_t size)
 {
-    /* O_CREAT can only narrow the mode (umask), so the file is never more open than asked. */
-    int fd = openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-    if (fd < 0) return sni_err_from_errno(errno);
-    enum sn_err err = SN_OK;
-    int rc = fchmod(fd, mode);
-    if (rc != 0) err = sni_err_from_errno(errno);
-    if (err == SN_OK) err = write_all(fd, data, size);
+    if (fchmod(fd, mode) != 0) return sni_err_from_errno(errno);
+    enum sn_err err = write_all(fd, data, size);
     if (err == SN_OK && fsync(fd) != 0) err = sni_err_from_errno(errno);
-    rc = close(fd);
+    return err;
+}
+
+/* A new file under a name that nobody knows. On failure there is no file. */
+static enum sn_err write_temporary(struct sn_env *env, int folder_fd,
+                                   char out_name[TEMPORARY_NAME_BYTES], unsigned mode,
+                                   const void *data, size_t size)
+{
+    uint64_t number; /* random, so that two writers do not meet */
+    env->ops->random(env, &number, sizeof number);
+    (void)snprintf(out_name, TEMPORARY_NAME_BYTES, ".sn-%016llx.tmp", (unsigned long long)number);
+    /* O_CREAT can only narrow the mode (umask), so the file is never more open than asked. */
+    int fd =
+        openat(folder_fd, out_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd < 0) return sni_err_from_errno(errno);
+    enum sn_err err = fill_new(fd, mode, data, size);
+    int rc = close(fd);
     if (err == SN_OK && rc != 0) err = sni_err_from_errno(errno); /* network file systems */
-    if (err != SN_OK) (void)unlinkat(folder_fd, name, 0);         /* best effort */
+    if (err != SN_OK) (void)unlinkat(folder_fd, out_name, 0);     /* best effort */
+    return err;
+}
+
+/* By way of a file that has no name until it is complete, so that a kill leaves nothing at all. ESTATE: this system
+ * cannot do so here. */
+static enum sn_err create_unnamed(int folder_fd, const char *name, unsigned mode, const void *data,
+                                  size_t size)
+{
+    char self[PROC_PATH_BYTES];
+    int fd = openat(folder_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    if (fd < 0) {
+        int is_unknown = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL;
+        return is_unknown ? SN_ESTATE : sni_err_from_errno(errno);
+    }
+    enum sn_err err = fill_new(fd, mode, data, size);
+    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd); /* fits */
+    if (err == SN_OK && linkat(AT_FDCWD, self, folder_fd, name, AT_SYMLINK_FOLLOW) != 0) {
+        err = errno == ENOENT ? SN_ESTATE : sni_err_from_errno(errno); /* there is no /proc */
+    }
+    (void)close(fd); /* fsynced */
+    return err;
+}
+
+/* The same where every file has a name. */
+static enum sn_err create_named(struct sn_env *env, int folder_fd, const char *name, unsigned mode,
+                                const void *data, size_t size)
+{
+    char temporary[TEMPORARY_NAME_BYTES];
+    enum sn_err err = write_temporary(env, folder_fd, temporary, mode, data, size);
+    if (err != SN_OK) return err;
+    int rc = renameat2(folder_fd, temporary, folder_fd, name, RENAME_NOREPLACE);
+    /* Some file systems have the one, some the other. */
+    if (rc != 0 && errno == EINVAL) rc = linkat(folder_fd, temporary, folder_fd, name, 0);
+    if (rc != 0) err = sni_err_from_errno(errno);
+    (void)unlinkat(folder_fd, temporary, 0); /* renamed, linked or of no use */
     return err;
 }
 
@@ -161,12 +208,12 @@ static enum sn_err open_folder_of(const char *path, int *out_fd, const char **ou
 enum sn_err sni_posix_file_create(struct sn_env *env, const char *path, unsigned mode,
                                   const void *data, size_t size)
 {
-    (void)env; /* the kernel's files */
     int folder_fd;
     const char *name;
     enum sn_err err = open_folder_of(path, &folder_fd, &name);
     if (err != SN_OK) return err;
-    err = write_new(folder_fd, name, mode, data, size);
+    err = create_unnamed(folder_fd, name, mode, data, size);
+    if (err == SN_ESTATE) err = create_named(env, folder_fd, name, mode, data, size);
     if (err == SN_OK && fsync(folder_fd) != 0) {
         err = sni_err_from_errno(errno);
         (void)unlinkat(folder_fd, name, 0); /* not acknowledged, so it must not be there */
@@ -182,13 +229,8 @@ enum sn_err sni_posix_file_replace(struct sn_env *env, const char *path, unsigne
     const char *name;
     enum sn_err err = open_folder_of(path, &folder_fd, &name);
     if (err != SN_OK) return err;
-    /* In the same folder, or rename could not be atomic; random, so that two writers do not meet.
-     * */
-    uint64_t number;
-    char temporary[TEMPORARY_NAME_BYTES];
-    env->ops->random(env, &number, sizeof number);
-    (void)snprintf(temporary, sizeof temporary, ".sn-%016llx.tmp", (unsigned long long)number);
-    err = write_new(folder_fd, temporary, mode, data, size);
+    char temporary[TEMPORARY_NAME_BYTES]; /* in the same folder, or rename could not be atomic */
+    err = write_temporary(env, folder_fd, temporary, mode, data, size);
     if (err != SN_OK) goto out;
     int rc = renameat(folder_fd, temporary, folder_fd, name);
     if (rc != 0) {

@@ -10,15 +10,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "env/env_posix_int.h"
 
 #define PRINT_STALL_MS 1000 /* how long a full, non-blocking terminal or pipe may hold us up */
@@ -90,63 +92,185 @@ void sni_posix_process_info(struct sn_env *env, struct sn_process_info *out_info
     };
 }
 
-/* --- Children --------------------------------------------------------------------------------- */
+/* --- What the system would give ------------------------------------------------------------------ */
 
-/* Returns an errno value. */
-static int set_up_descriptors(posix_spawn_file_actions_t *actions, const char *log_path)
+struct gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t opened;
+    int is_open;
+};
+
+static void *wait_at_gate(void *arg)
 {
-    int rc = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (rc == 0) {
-        rc = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, log_path,
-                                              O_WRONLY | O_CREAT | O_APPEND, 0644);
-    }
-    if (rc == 0) rc = posix_spawn_file_actions_adddup2(actions, STDOUT_FILENO, STDERR_FILENO);
-    return rc;
+    struct gate *gate = arg;
+    sni_thread_begin("sn-probe");
+    pthread_mutex_lock(&gate->mutex);
+    while (!gate->is_open) pthread_cond_wait(&gate->opened, &gate->mutex);
+    pthread_mutex_unlock(&gate->mutex);
+    return NULL;
 }
 
-/* Our blocked and ignored signals would otherwise be the child's as well. Returns an errno value.
- * */
-static int set_up_signals(posix_spawnattr_t *attributes)
+/* How many threads there can be at the same time, `wanted` at most. */
+static uint32_t count_threads(pthread_t *threads, uint32_t wanted)
 {
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    sigdelset(&all, SIGKILL);
-    sigdelset(&all, SIGSTOP);
-    int rc = posix_spawnattr_setsigmask(attributes, &none);
-    if (rc == 0) rc = posix_spawnattr_setsigdefault(attributes, &all);
-    if (rc == 0) {
-        rc = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+    uint32_t count = 0;
+    while (count < wanted && pthread_create(&threads[count], NULL, wait_at_gate, &gate) == 0) {
+        count++;
     }
-    return rc;
+    pthread_mutex_lock(&gate.mutex);
+    gate.is_open = 1;
+    pthread_cond_broadcast(&gate.opened);
+    pthread_mutex_unlock(&gate.mutex);
+    for (uint32_t i = 0; i < count; i++) {
+        int rc = pthread_join(threads[i], NULL);
+        SN_ASSERT(rc == 0);
+    }
+    pthread_cond_destroy(&gate.opened);
+    pthread_mutex_destroy(&gate.mutex);
+    return count;
+}
+
+static enum sn_err probe_descriptors(uint32_t wanted)
+{
+    int *fds = sn_alloc(wanted * sizeof *fds);
+    if (fds == NULL) return SN_ENOMEM;
+    enum sn_err err = SN_OK;
+    uint32_t count = 0;
+    while (count < wanted && err == SN_OK) {
+        fds[count] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fds[count] < 0) {
+            err = sni_err_from_errno(errno);
+        } else {
+            count++;
+        }
+    }
+    while (count > 0) (void)close(fds[--count]); /* nothing was written */
+    sn_free(fds, wanted * sizeof *fds);
+    return err;
+}
+
+enum sn_err sn_process_probe(struct sn_env *env, uint32_t threads, uint32_t descriptors,
+                             struct sn_process_room *out_room)
+{
+    SN_ASSERT(env != NULL && env->magic == SN_ENV_MAGIC);
+    SN_ASSERT(out_room != NULL);
+    SN_ASSERT(threads > 0 && descriptors > 0);
+    *out_room = (struct sn_process_room){.threads_wanted = threads};
+    pthread_t *made = sn_alloc(threads * sizeof *made);
+    if (made == NULL) return SN_ENOMEM;
+    out_room->threads = count_threads(made, threads);
+    sn_free(made, threads * sizeof *made);
+    return out_room->threads < threads ? SN_ENOMEM : probe_descriptors(descriptors);
+}
+
+uint32_t sn_process_pool_threads(struct sn_env *env)
+{
+    SN_ASSERT(env != NULL && env->magic == SN_ENV_MAGIC);
+    uint32_t count = 0;
+    for (unsigned i = 0; i < SNI_POOL_KINDS; i++) count += sni_posix_of(env)->pools[i].thread_max;
+    return count;
+}
+
+void sn_process_exit(struct sn_env *env, int status)
+{
+    SN_ASSERT(env != NULL && env->magic == SN_ENV_MAGIC);
+    _exit(status);
+}
+
+/* --- Children --------------------------------------------------------------------------------- */
+
+/* What a child needs, prepared before there is one: between fork and exec it may only make system calls. */
+struct birth {
+    const char *const *argv;
+    const char *log_path;
+    unsigned options;
+    pid_t parent;
+    int report_fd; /* takes an errno value when there is no program to run */
+};
+
+/* Returns 0 or an errno value. */
+static int set_up_child(const struct birth *birth)
+{
+    if ((birth->options & SN_PROCESS_WITH_PARENT) != 0) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
+        if (getppid() != birth->parent) return ESRCH; /* it ended before it could be watched */
+    }
+    if ((birth->options & SN_PROCESS_OWN_GROUP) != 0 && setpgid(0, 0) != 0) return errno;
+    int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int out = in < 0 ? -1 : open(birth->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (out < 0) return errno;
+    if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0) return errno;
+    if (dup2(out, STDERR_FILENO) < 0) return errno;
+    /* Our blocked and ignored signals would otherwise be the child's as well. */
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    for (int number = 1; number < NSIG; number++) {
+        (void)sigaction(number, &standard, NULL); /* refused for those that cannot be changed */
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    return sigprocmask(SIG_SETMASK, &none, NULL) == 0 ? 0 : errno;
+}
+
+static void be_child(const struct birth *birth) __attribute__((noreturn));
+
+static void be_child(const struct birth *birth)
+{
+    int code = set_up_child(birth);
+    if (code == 0) {
+        /* exec does not write to the arguments; its type is older than const. */
+        (void)execve(birth->argv[0], (char *const *)(uintptr_t)birth->argv, environ);
+        code = errno;
+    }
+    ssize_t put = write(birth->report_fd, &code, sizeof code);
+    _exit(put == (ssize_t)sizeof code ? 127 : 126);
+}
+
+/* The pipe ends without a word when the program runs. Returns 0 or an errno value. */
+static int read_report(int fd)
+{
+    int code = 0;
+    ssize_t got;
+    do {
+        got = read(fd, &code, sizeof code);
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof code ? code : 0;
+}
+
+/* Returns 0 or an errno value. */
+static int give_birth(struct birth *birth, pid_t *out_pid)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return errno;
+    birth->report_fd = ends[1];
+    /* Not posix_spawn, which cannot tie a child to its parent. */
+    pid_t pid = fork();
+    int code = pid < 0 ? errno : 0;
+    if (pid == 0) be_child(birth);
+    (void)close(ends[1]); /* the child's, and ours is of no use */
+    if (pid > 0) code = read_report(ends[0]);
+    (void)close(ends[0]); /* nothing was written */
+    if (pid > 0 && code != 0) {
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue; /* it ends by itself */
+    }
+    if (code == 0) *out_pid = pid;
+    return code;
 }
 
 enum sn_err sn_process_start(struct sn_env *env, const char *const argv[], const char *log_path,
-                             struct sn_process *out_process)
+                             unsigned options, struct sn_process *out_process)
 {
     SN_ASSERT(env != NULL && env->magic == SN_ENV_MAGIC);
     SN_ASSERT(argv != NULL && argv[0] != NULL);
     SN_ASSERT(log_path != NULL);
     SN_ASSERT(out_process != NULL);
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int rc = posix_spawn_file_actions_init(&actions);
-    if (rc != 0) return sni_err_from_errno(rc);
-    rc = posix_spawnattr_init(&attributes);
-    if (rc != 0) goto out_actions;
-    rc = set_up_descriptors(&actions, log_path);
-    if (rc != 0) goto out;
-    rc = set_up_signals(&attributes);
-    if (rc != 0) goto out;
-    pid_t pid;
-    /* posix_spawn does not write to the arguments; its type is older than const. */
-    rc = posix_spawn(&pid, argv[0], &actions, &attributes, (char *const *)(uintptr_t)argv, environ);
-    if (rc == 0) out_process->pid = pid;
-out:
-    posix_spawnattr_destroy(&attributes);
-out_actions:
-    posix_spawn_file_actions_destroy(&actions);
-    return rc == 0 ? SN_OK : sni_err_from_errno(rc);
+    struct birth birth = {
+        .argv = argv, .log_path = log_path, .options = options, .parent = getpid()};
+    pid_t pid = 0;
+    int code = give_birth(&birth, &pid);
+    if (code != 0) return sni_err_from_errno(code);
+    out_process->pid = pid;
+    return SN_OK;
 }
 
 void sn_process_signal(const struct sn_process *process, int signal)

@@ -17,6 +17,11 @@
 #define SOCKET_FLAGS    (SOCK_NONBLOCK | SOCK_CLOEXEC)
 #define PORT_TEXT_BYTES 6
 
+/* Whoever vanished without a word is gone after a minute, however quiet the connection was. */
+#define KEEPALIVE_IDLE_S     30
+#define KEEPALIVE_INTERVAL_S 10
+#define KEEPALIVE_PROBES     3
+
 enum sn_err sni_addr_to_system(const struct sn_netaddr *addr, struct sockaddr_storage *out_system,
                                socklen_t *out_size)
 {
@@ -70,8 +75,12 @@ static enum sn_err open_tcp(int family, int *out_fd)
 {
     int fd = socket(family, SOCK_STREAM | SOCKET_FLAGS, 0);
     if (fd < 0) return sni_err_from_errno(errno);
-    /* Accepted sockets inherit it from their listener. */
+    /* Accepted sockets inherit all of it from their listener. */
     int rc = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (rc == 0) rc = set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    if (rc == 0) rc = set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+    if (rc == 0) rc = set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+    if (rc == 0) rc = set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     if (rc != 0) {
         enum sn_err err = sni_err_from_errno(errno);
         (void)close(fd); /* never used */
@@ -158,9 +167,9 @@ enum sn_err sni_posix_accept(struct sn_env *env, struct sn_sock listener, struct
         if (is_about_one_connection(errno)) continue;
         switch (sni_err_from_errno(errno)) {
         case SN_EAGAIN: return SN_EAGAIN;
-        case SN_ENOSPC:
-        case SN_ENOMEM: return SN_ENOSPC;  /* the remedy is the same: back off */
-        case SN_EINVAL: return SN_ECLOSED; /* no longer listening */
+        case SN_ENOFILES:
+        case SN_ENOMEM: return SN_ENOFILES; /* the remedy is the same: back off */
+        case SN_EINVAL: return SN_ECLOSED;  /* no longer listening */
         default: return SN_EIO;
         }
     }
@@ -212,7 +221,8 @@ enum sn_err sni_posix_connect_result(struct sn_env *env, struct sn_sock sock)
     if (rc != 0) return SN_EUNREACHABLE;
     if (code != 0) {
         enum sn_err err = sni_err_from_errno(code);
-        return err == SN_ETIMEDOUT || err == SN_ERESET ? err : SN_EUNREACHABLE;
+        int is_told = err == SN_ETIMEDOUT || err == SN_ERESET || err == SN_EREFUSED;
+        return is_told ? err : SN_EUNREACHABLE;
     }
     struct sockaddr_storage peer;
     size = sizeof peer;
@@ -231,6 +241,7 @@ static enum sn_err stream_err(int code)
     case SN_EAGAIN: return SN_EAGAIN;
     case SN_ERESET:
     case SN_ETIMEDOUT:
+    case SN_EREFUSED:
     case SN_EUNREACHABLE: return SN_ERESET;
     default: return SN_EIO;
     }
@@ -299,11 +310,17 @@ void sni_posix_close(struct sn_env *env, struct sn_sock sock)
     SN_ASSERT(rc == 0 || errno != EBADF); /* closed twice: it may be another's by now */
 }
 
-void sni_posix_close_reset(struct sn_env *env, struct sn_sock sock)
+void sni_posix_set_abortive(struct sn_env *env, struct sn_sock sock, int is_abortive)
 {
-    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    (void)env; /* the kernel's network */
+    struct linger linger = {.l_onoff = is_abortive != 0, .l_linger = 0};
     /* A socket that cannot be reset is just closed. */
     (void)setsockopt(sock.id, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+}
+
+void sni_posix_close_reset(struct sn_env *env, struct sn_sock sock)
+{
+    sni_posix_set_abortive(env, sock, 1);
     sni_posix_close(env, sock);
 }
 

@@ -36,7 +36,7 @@ static void address_fini(struct unix_address *address)
     if (address->folder_fd >= 0) (void)close(address->folder_fd); /* nothing was written */
 }
 
-/* Errors: ETOOBIG, EINVAL, ENOENT, EPERM, ENOSPC, ENOMEM. */
+/* Errors: ETOOBIG, EINVAL, ENOENT, EPERM, ENOFILES, ENOMEM. */
 static enum sn_err address_init(struct unix_address *address, const char *path)
 {
     *address = (struct unix_address){.system = {.sun_family = AF_UNIX}, .folder_fd = -1};

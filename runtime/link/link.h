@@ -62,7 +62,8 @@ struct sn_link {
     const struct sn_link_provider *provider;
 };
 
-/* Streams are taken on SN_OK only. Errors: ENOENT, EPERM (the run folder), ENOMEM, EIO, ENOSPC. */
+/* Streams are taken on SN_OK only. Errors: ENOENT, EPERM (the run folder), ENOMEM, EIO, ENOSPC,
+ * ENOFILES. */
 SN_MUST_CHECK enum sn_err sn_link_open(const struct sn_link_provider *provider,
                                        const struct sn_link_config *config,
                                        struct sn_link **out_link);

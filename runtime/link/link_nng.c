@@ -559,7 +559,7 @@ static enum sn_err err_of(int rv)
     switch (rv) {
     case 0: return SN_OK;
     case NNG_ENOMEM: return SN_ENOMEM;
-    case NNG_ENOFILES:
+    case NNG_ENOFILES: return SN_ENOFILES;
     case NNG_ENOSPC: return SN_ENOSPC;
     default: return SN_EIO;
     }
@@ -681,6 +681,15 @@ static enum sn_err open_link(const struct sn_link_config *config, struct sn_link
     }
     start(link);
     *out_link = &link->base;
+    return SN_OK;
+}
+
+enum sn_err sn_link_nng_start(void)
+{
+    nng_socket socket;
+    int rv = nng_pair1_open(&socket);
+    if (rv != 0) return err_of(rv);
+    (void)nng_close(socket); /* it never had a pipe */
     return SN_OK;
 }
 

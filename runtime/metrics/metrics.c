@@ -64,6 +64,11 @@ uint32_t sn_metrics_table_count(const struct sn_metric_desc *table)
     return count;
 }
 
+uint32_t sn_metrics_table_rest(const struct sn_metrics *metrics, uint32_t index)
+{
+    return index < metrics->count ? sn_metrics_table_count(metrics->descs[index]) : 0;
+}
+
 enum sn_err sn_metrics_register(struct sn_metrics *metrics, const struct sn_metric_desc *table,
                                 uint32_t *out_base)
 {

@@ -30,5 +30,9 @@ uint32_t sn_metrics_count(const struct sn_metrics *metrics);
 const struct sn_metric_desc *sn_metrics_desc(const struct sn_metrics *metrics, uint32_t index);
 /* Number of metrics in a table. */
 uint32_t sn_metrics_table_count(const struct sn_metric_desc *table);
+/* As index of a first metric: there is no table. */
+#define SN_METRICS_NONE UINT32_MAX
+/* Number of metrics from `index` to the end of its table. */
+uint32_t sn_metrics_table_rest(const struct sn_metrics *metrics, uint32_t index);
 
 #endif

@@ -4,7 +4,8 @@
  *
  * Guarantees: each accepted dial ends in exactly one CONN_DIALED unless the actor fails; what an actor opened is closed
  * when it fails; names are resolved on pool threads and each dial has its own timer, so that a slow one holds up
- * nobody; a full descriptor table delays accepting, it never stops it.
+ * nobody; a full descriptor table turns clients away at once, it never stops accepting. The last descriptors are not
+ * for these connections but for the operator and the mesh (sn_env_is_reserve).
  */
 #include <string.h>
 
@@ -184,6 +185,17 @@ static enum sn_err announce(struct local_listener *listener, struct sn_sock sock
     return SN_OK;
 }
 
+/* A client that gets no place is told at once: nobody knows when there will be one. */
+static void turn_away(struct local_listener *listener, struct sn_sock sock)
+{
+    struct sni_hub *hub = listener->hub;
+    sn_env_close_reset(env_of(hub), sock);
+    sn_logger_write(
+        sni_hub_logger(hub), SN_WARN, "DESCRIPTORS-SHORT", "net",
+        "hint=\"a client was turned away; raise the limit: ulimit -n, or LimitNOFILE= of "
+        "the service\"");
+}
+
 static void on_connection(struct sn_io *io, unsigned ready)
 {
     struct local_listener *listener = SN_CONTAINER_OF(io, struct local_listener, io);
@@ -200,6 +212,10 @@ static void on_connection(struct sn_io *io, unsigned ready)
             sn_timer_start(hub->worker, &listener->retry_timer,
                            sn_worker_now(hub->worker) + ACCEPT_RETRY_NS);
             return;
+        }
+        if (sn_env_is_reserve(env_of(hub), sock)) {
+            turn_away(listener, sock);
+            continue;
         }
         err = announce(listener, sock, &remote);
         if (err != SN_OK) sn_env_close_reset(env_of(hub), sock);
@@ -327,6 +343,7 @@ static void try_next(struct sni_conn *conn)
         uint64_t share_ns = (dialing->deadline_ns - now) / (dialing->addr_count - dialing->next);
         const struct sn_netaddr *addr = &dialing->addrs[dialing->next++];
         enum sn_err err = sn_env_connect(env_of(conn->hub), addr, &conn->sock);
+        if (err == SN_OK && sn_env_is_reserve(env_of(conn->hub), conn->sock)) err = SN_ENOFILES;
         if (err == SN_OK) err = sn_io_open(&dialing->io, worker, conn->sock);
         if (err == SN_OK) {
             sn_timer_start(worker, &dialing->timer, now + share_ns);

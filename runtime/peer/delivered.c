@@ -458,6 +458,7 @@ static enum sn_err pump_out(struct sni_flow *flow, int *out_more)
         sn_list_remove(node);
         free_chunk(chunk);
         flow->taken_bytes += size;
+        sni_flow_moved(flow, size, 0);
         atomic_fetch_sub(&tap->queued, charge_of(size));
         budget -= size < budget ? size : budget;
     }
@@ -496,6 +497,7 @@ static enum sn_err tell(struct sni_flow *flow, struct sn_buf *piece, int is_end)
         event->payload_size = piece->size;
     }
     flow->told_bytes += piece->size;
+    sni_flow_moved(flow, 0, piece->size);
     event->buf = *piece;
     *piece = (struct sn_buf){0};
     notice->told = told_readable;

@@ -17,6 +17,7 @@
 #include "peer/flow_int.h"
 
 #define TIMEOUT_MS_MAX (24u * 3600u * 1000u)
+#define IDLE_MS_MAX    (365ull * 24u * 3600u * 1000u) /* as good as never; in nanoseconds it fits */
 
 static void on_accepted(void *user, struct sn_stream *stream);
 static void on_readable(void *user, struct sn_stream *stream);
@@ -54,6 +55,7 @@ static void free_flow(struct sni_flow *flow)
     sn_notice_free(flow->up);
     sn_notice_free(flow->down);
     sn_buf_unref(&flow->meta);
+    sn_meter_free(flow->meter);
     flow->magic = 0;
     sn_free(flow, sizeof *flow);
 }
@@ -156,10 +158,31 @@ void sni_flow_end(struct sni_flow *flow, enum sn_err err)
     free_flow(flow);
 }
 
+/* Up: the end when it rested for too long, else the time at which it will have. No byte touches the timer. */
 static void on_timer(struct sn_timer *timer, struct sn_worker *worker)
 {
-    (void)worker; /* the flow's */
-    sni_flow_end(SN_CONTAINER_OF(timer, struct sni_flow, timer), SN_ETIMEDOUT);
+    struct sni_flow *flow = SN_CONTAINER_OF(timer, struct sni_flow, timer);
+    uint64_t due_ns = flow->moved_ns + flow->idle_ns;
+    if (!flow->is_accepted || due_ns <= sn_worker_now(worker)) {
+        sni_flow_end(flow, SN_ETIMEDOUT);
+        return;
+    }
+    sn_timer_start(worker, timer, due_ns); /* there is room: it just left */
+}
+
+/* After the acceptance, or when idle_ns was set. The flow may end in it. */
+static void watch_idleness(struct sni_flow *flow)
+{
+    struct sn_worker *worker = flow->hub->worker;
+    if (!flow->is_accepted) return;
+    sn_timer_stop(worker, &flow->timer);
+    if (flow->idle_ns == 0) return;
+    enum sn_err err = sn_worker_reserve_timer(worker);
+    if (err != SN_OK) {
+        sni_flow_end(flow, err);
+        return;
+    }
+    sn_timer_start(worker, &flow->timer, flow->moved_ns + flow->idle_ns);
 }
 
 /* --- What the stream tells ------------------------------------------------------------------------------------- */
@@ -169,13 +192,14 @@ static void on_accepted(void *user, struct sn_stream *stream)
     struct sni_flow *flow = user;
     (void)stream; /* the flow's */
     SN_ASSERT(flow->is_local && flow->up != NULL);
-    sn_timer_stop(flow->hub->worker, &flow->timer);
     flow->is_accepted = 1;
+    flow->moved_ns = sn_worker_now(flow->hub->worker);
     struct sn_notice *up = flow->up;
     flow->up = NULL;
     up->event.token = flow->token;
     sn_notice_post(flow->hub->net->system, up);
     sni_flow_kick(flow);
+    watch_idleness(flow); /* last: it may end here */
 }
 
 static void on_readable(void *user, struct sn_stream *stream)
@@ -312,7 +336,7 @@ void sni_flows_give_up(struct sn_peer *peer)
 
 /* --- Requests of actors --------------------------------------------------------------------------------------------- */
 
-enum request_kind { REQUEST_ACCEPT, REQUEST_SPLICE, REQUEST_RESET, REQUEST_FORGET };
+enum request_kind { REQUEST_ACCEPT, REQUEST_SPLICE, REQUEST_TUNE, REQUEST_RESET, REQUEST_FORGET };
 
 struct request {
     struct sn_task task;
@@ -322,7 +346,9 @@ struct request {
     struct sn_actor_ref owner;
     uint32_t incarnation;
     uint64_t token;
-    struct sn_sock sock;
+    struct sn_sock sock;    /* SPLICE */
+    uint64_t idle_ns;       /* TUNE */
+    struct sn_meter *meter; /* TUNE: held */
     enum sn_err err;
 };
 
@@ -340,8 +366,18 @@ static void accept_flow(struct sni_flow *flow, uint64_t token)
     if (flow->is_local || flow->is_accepted) return;
     flow->is_accepted = 1;
     flow->token = token;
+    flow->moved_ns = sn_worker_now(flow->hub->worker);
     sn_stream_accept(flow->stream);
     sni_flow_kick(flow);
+    watch_idleness(flow); /* last: it may end here */
+}
+
+static void tune_flow(struct sni_flow *flow, uint64_t idle_ns, struct sn_meter *meter)
+{
+    sn_meter_free(flow->meter);
+    flow->meter = meter;
+    flow->idle_ns = idle_ns;
+    watch_idleness(flow); /* last: it may end here */
 }
 
 /* On the flow's worker. */
@@ -353,11 +389,13 @@ static void carry_out(const struct request *request)
         if (request->kind == REQUEST_SPLICE) {
             sn_env_close_reset(request->hub->net->config.env, request->sock);
         }
+        sn_meter_free(request->meter);
         return;
     }
     switch (request->kind) {
     case REQUEST_ACCEPT: accept_flow(flow, request->token); break;
     case REQUEST_SPLICE: sni_splice_attach(flow, request->sock); break;
+    case REQUEST_TUNE: tune_flow(flow, request->idle_ns, request->meter); break;
     case REQUEST_RESET: sni_flow_end(flow, request->err); break;
     case REQUEST_FORGET:
         flow->is_heard = 0;
@@ -441,6 +479,21 @@ enum sn_err sn_net_ctx_stream_splice(struct sn_ctx *ctx, struct sn_stream_ref st
         sn_free(sent, sizeof *sent);
         return err;
     }
+    submit(hub, &request, sent);
+    return SN_OK;
+}
+
+enum sn_err sn_net_ctx_stream_tune(struct sn_ctx *ctx, struct sn_stream_ref stream,
+                                   const struct sn_stream_options *options)
+{
+    struct sni_hub *hub = hub_of(ctx);
+    struct request request = request_of(ctx, REQUEST_TUNE, stream.id);
+    struct request *sent = NULL;
+    uint64_t idle_ms = options->idle_ms < IDLE_MS_MAX ? options->idle_ms : IDLE_MS_MAX;
+    enum sn_err err = prepare(hub, stream.id, &sent);
+    if (err != SN_OK) return err;
+    request.idle_ns = idle_ms * SN_MS;
+    request.meter = sn_meter_ref(options->meter);
     submit(hub, &request, sent);
     return SN_OK;
 }

@@ -18,6 +18,7 @@
 #ifndef SN_PEER_FLOW_INT_H
 #define SN_PEER_FLOW_INT_H
 
+#include "base/meter.h"
 #include "peer/peer_int.h"
 
 #define SNI_FLOW_MAGIC    SN_MAGIC('F', 'L', 'O', 'W')
@@ -49,10 +50,13 @@ struct sni_flow {
     uint32_t incarnation;
     uint64_t token;
     struct sn_task open_task; /* brings it from its opener's worker */
-    struct sn_timer timer;    /* waiting and opening */
+    struct sn_timer timer;    /* waiting and opening: the deadline; up: idle_ns */
     uint64_t deadline_ns;
     uint64_t since_ns;
-    struct sn_notice *up; /* local, until the peer accepted */
+    uint64_t idle_ns;       /* 0: it may rest for ever */
+    uint64_t moved_ns;      /* when it moved a byte, or was accepted */
+    struct sn_meter *meter; /* held; NULL when nobody counts */
+    struct sn_notice *up;   /* local, until the peer accepted */
     struct sn_notice *down;
     struct sn_buf meta; /* while waiting */
     uint8_t is_local;
@@ -67,6 +71,7 @@ struct sni_flow {
     struct sn_buf pieces[SNI_SPLICE_PIECES]; /* read from the stream, not written yet */
     uint32_t piece_count;
     uint8_t can_read, can_write; /* the socket did not say EAGAIN since it was last ready */
+    uint8_t is_hung;             /* HANGUP was reported, and what it means not looked at yet */
 
     /* delivered.c */
     struct sni_tap *tap;   /* what it shares with its owner's worker */
@@ -84,6 +89,13 @@ struct sni_flow {
 static inline int sni_flow_can_move(const struct sni_flow *flow)
 {
     return flow->stream != NULL && (flow->is_local || flow->is_accepted);
+}
+
+/* Bytes went from the owner or its connection into the stream, or the other way. */
+static inline void sni_flow_moved(struct sni_flow *flow, uint64_t sent, uint64_t received)
+{
+    flow->moved_ns = sn_worker_now(flow->hub->worker);
+    sn_meter_add(flow->meter, sent, received);
 }
 
 /* Something happened to the stream: moves bytes soon. */

@@ -106,6 +106,8 @@ enum sn_err sn_net_ctx_stream_consume(struct sn_ctx *ctx, struct sn_stream_ref s
 enum sn_err sn_net_ctx_stream_write(struct sn_ctx *ctx, struct sn_stream_ref stream,
                                     struct sn_buf *piece);
 enum sn_err sn_net_ctx_stream_end(struct sn_ctx *ctx, struct sn_stream_ref stream);
+enum sn_err sn_net_ctx_stream_tune(struct sn_ctx *ctx, struct sn_stream_ref stream,
+                                   const struct sn_stream_options *options);
 void sn_net_ctx_stream_reset(struct sn_ctx *ctx, struct sn_stream_ref stream, uint32_t err);
 int sn_net_ctx_agent_matches(struct sn_ctx *ctx, const char *agent, const char *pattern);
 

@@ -5,7 +5,8 @@
  * Guarantees: never reads from the socket more than the stream takes, and gives the peer credit only for what the
  * socket took, so that back-pressure reaches from end to end; each direction ends by itself (half-close); a
  * connection that moves little pins no large slab: reads land in the hub's scratch slab, which goes to the stream
- * only when it is well filled.
+ * only when it is well filled; a local connection sees an end only when the peer has sent its end: whatever else
+ * ends the flow, be it the death of this process, is a reset.
  */
 #include <string.h>
 
@@ -65,8 +66,12 @@ static enum sn_err hand_over(struct sni_flow *flow, uint32_t size)
     piece.size = size;
     enum sn_err err = sn_stream_write(flow->stream, &piece, SN_STREAM_OWN_HEADROOM);
     SN_ASSERT(err != SN_EAGAIN); /* there was room */
-    if (err != SN_OK) sn_buf_unref(&piece);
-    return err;
+    if (err != SN_OK) {
+        sn_buf_unref(&piece);
+        return err;
+    }
+    sni_flow_moved(flow, size, 0);
+    return SN_OK;
 }
 
 /* Asks the stream to say when it takes bytes again. */
@@ -146,6 +151,7 @@ static enum sn_err write_pieces(struct sni_flow *flow, size_t *out_size)
     }
     enum sn_err err = sn_env_writev(env_of(flow), flow->sock, iov, flow->piece_count, &size);
     if (err != SN_OK) return err;
+    sni_flow_moved(flow, 0, size);
     release_written(flow, size);
     *out_size = size;
     return SN_OK;
@@ -159,6 +165,8 @@ static enum sn_err pump_in(struct sni_flow *flow, int *out_more)
         enum sn_err err = collect(flow);
         if (err == SN_ECLOSED) {
             flow->remote_ended = 1;
+            /* From here on it is complete: what the kernel still holds must arrive, even without us. */
+            sn_env_set_abortive(env_of(flow), flow->sock, 0);
             sn_env_shutdown_write(env_of(flow), flow->sock);
             return SN_OK;
         }
@@ -180,13 +188,17 @@ static enum sn_err pump_in(struct sni_flow *flow, int *out_more)
 
 /* --- Life ------------------------------------------------------------------------------------------------------ */
 
-/* The socket broke while nothing is read from it or written to it, so that nothing else would notice. */
-static int is_broken(const struct sni_flow *flow, unsigned ready)
+/* The socket broke while nothing is read from it or written to it, so that nothing else would notice. A mere end of
+ * the other side breaks nothing. */
+static int is_broken(struct sni_flow *flow)
 {
-    if ((ready & SN_READY_HANGUP) == 0) return 0;
+    if (!flow->is_hung) return 0;
+    flow->is_hung = 0;
     if (flow->local_ended && flow->remote_ended) return 0; /* it has served */
     enum sn_err err = sn_env_connect_result(env_of(flow), flow->sock);
-    return err == SN_ERESET || err == SN_ETIMEDOUT;
+    if (err == SN_ERESET || err == SN_ETIMEDOUT) return 1;
+    /* Not connected any more, though this side never ended: however that came about. */
+    return err == SN_EUNREACHABLE && !flow->remote_ended;
 }
 
 static void run(struct sn_io *io, unsigned ready)
@@ -197,11 +209,12 @@ static void run(struct sn_io *io, unsigned ready)
     SN_ASSERT(flow->magic == SNI_FLOW_MAGIC);
     if (ready & (SN_READY_READ | SN_READY_HANGUP)) flow->can_read = 1;
     if (ready & (SN_READY_WRITE | SN_READY_HANGUP)) flow->can_write = 1;
+    if (ready & SN_READY_HANGUP) flow->is_hung = 1; /* it is told once, maybe at a busy time */
     if (sni_flow_can_move(flow)) {
         err = pump_in(flow, &more);
         if (err == SN_OK) err = pump_out(flow, &more);
     }
-    if (err == SN_OK && !more && is_broken(flow, ready)) err = SN_ERESET;
+    if (err == SN_OK && !more && is_broken(flow)) err = SN_ERESET;
     if (err != SN_OK) {
         /* To the peer a local connection that broke is a reset, however it broke. */
         sni_flow_end(flow, err == SN_ENOMEM ? err : SN_ERESET);
@@ -228,6 +241,7 @@ void sni_splice_attach(struct sni_flow *flow, struct sn_sock sock)
         return;
     }
     flow->sock = sock;
+    sn_env_set_abortive(env_of(flow), sock, 1);
     flow->can_read = flow->can_write = 1;
     sn_io_kick(&flow->io);
 }

@@ -311,9 +311,6 @@ enum sn_err sn_plugin_check_config(const struct sn_plugin *plugin,
     if (err != SN_OK || plugin->check == NULL) return err;
     err = plugin->check(config, report, findings);
     if (err == SN_ENOMEM) return err;
-    if (err != SN_OK) {
-        sn_findings_add_node(findings, config, "plugin `%s` could not check it: %s", plugin->name,
-                             sn_err_text(err));
-    }
-    return sn_findings_result(findings, before);
+    enum sn_err result = sn_findings_result(findings, before);
+    return result == SN_OK && err != SN_OK ? SN_ESTATE : result;
 }

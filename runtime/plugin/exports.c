@@ -10,6 +10,7 @@
 #include "sennit/buf.h"
 #include "sennit/config.h"
 #include "sennit/err.h"
+#include "sennit/meter.h"
 
 /* The types differ; only the addresses matter, nobody calls them through this table. */
 #define EXPORT(function) ((sni_export)(function))
@@ -38,6 +39,9 @@ const sni_export sni_exports[] = {
     EXPORT(sn_err_name),
     EXPORT(sn_err_text),
     EXPORT(sn_log),
+    EXPORT(sn_meter_free),
+    EXPORT(sn_meter_new),
+    EXPORT(sn_meter_read),
     EXPORT(sn_reason_name),
     NULL,
 };

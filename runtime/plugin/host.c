@@ -37,4 +37,5 @@ const struct sn_host sn_host_table = {
     .stream_consume = sn_net_ctx_stream_consume,
     .stream_write = sn_net_ctx_stream_write,
     .stream_end = sn_net_ctx_stream_end,
+    .stream_tune = sn_net_ctx_stream_tune,
 };

@@ -163,6 +163,12 @@ static const struct {
     FIELD(sn_host, stream_consume),
     FIELD(sn_host, stream_write),
     FIELD(sn_host, stream_end),
+    FIELD(sn_host, stream_tune),
+    SIZE(sn_stream_options),
+    FIELD(sn_stream_options, size),
+    FIELD(sn_stream_options, reserved),
+    FIELD(sn_stream_options, idle_ms),
+    FIELD(sn_stream_options, meter),
     VALUE(SN_EVENT_START),
     VALUE(SN_EVENT_STOP),
     VALUE(SN_EVENT_MESSAGE),
@@ -301,7 +307,10 @@ static void last_members_are_listed(void **state)
                      offsetof(struct sn_event, reserved) + sizeof(uint32_t));
     assert_int_equal(sizeof(struct sn_actor_kind),
                      offsetof(struct sn_actor_kind, service) + sizeof(void *));
-    assert_int_equal(sizeof(struct sn_host), offsetof(struct sn_host, stream_end) + sizeof(void *));
+    assert_int_equal(sizeof(struct sn_host),
+                     offsetof(struct sn_host, stream_tune) + sizeof(void *));
+    assert_int_equal(sizeof(struct sn_stream_options),
+                     offsetof(struct sn_stream_options, meter) + sizeof(void *));
 }
 
 int main(int argc, char **argv)

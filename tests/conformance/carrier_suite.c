@@ -500,7 +500,7 @@ static void test_dial_to_a_closed_port(void **state)
         assert_string_equal(out->failure.agent, "paris/hub");
         assert_true(sn_netaddr_is_equal(&out->failure.remote, &dial.addr));
     }
-    assert_int_equal(err, SN_EUNREACHABLE);
+    assert_int_equal(err, SN_EREFUSED);
     world_free(world);
 }
 

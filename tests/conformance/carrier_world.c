@@ -423,7 +423,7 @@ static void on_shed(void *arg, enum sn_err why, const struct sn_netaddr *remote)
     struct world *world = arg;
     (void)remote;
     if (why == SN_EFULL) world->shed_full++;
-    if (why == SN_ENOSPC) world->shed_space++;
+    if (why == SN_ENOFILES) world->shed_space++;
 }
 
 struct world *world_new(const struct carrier_provider *provider)

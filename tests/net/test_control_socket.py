@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control socket: private, never stolen, and not to be upset by its clients."""
+import ctypes
 import os
 import random
+import signal
 import socket
 import stat
 import struct
 import subprocess
+import threading
+import time
 
 import harness
 from harness import check, check_equal, wait_until
 
+PTRACE_ATTACH = 16
+WALL = 0x40000000
 # map {"verb": "status"} in msgpack
 STATUS = b"\x81\xa4verb\xa6status"
 
@@ -185,6 +191,125 @@ def test_idle_clients(lab):
     check_equal(hub.view("status")["pid"], hub.pid, "pid")
 
 
+def ask_frame(to, timeout_ms):
+    """An `ask` in msgpack."""
+    def text(value):
+        return bytes([0xd9, len(value)]) + value.encode()
+    return framed(b"\x85" + text("verb") + text("ask") + text("to") + text(to) + text("type") + text("ping.echo") +
+                  text("timeout_ms") + b"\xce" + struct.pack(">I", timeout_ms) + text("payload") + b"\xc4\x00")
+
+
+def timed(agent, *words):
+    begin = time.monotonic()
+    done = agent.command(*words)
+    check_equal(done.returncode, 0, "exit status of %s: %s" % (words, done.stderr))
+    return time.monotonic() - begin
+
+
+def test_waiting_asks(lab):
+    """Questions whose answers do not come take half of the places at most: more are refused at once, and the
+    operator is served."""
+    hub, edge = lab.pair()
+    edge.view("status")
+    hub.signal(signal.SIGSTOP)
+    asking, refused = [], 0
+    for _ in range(16):
+        sock = open_control(edge)
+        sock.sendall(ask_frame("paris/hub:ping", 60000))
+        asking.append(sock)
+    for sock in asking:
+        sock.settimeout(1)
+        try:
+            refused += b"too many questions" in read_reply(sock)
+        except socket.timeout:
+            pass
+    check_equal(refused, 8, "refused at once")
+    for words in (("status",), ("peers",), ("forwards",), ("ping", edge.name, "--count", "1")):
+        took = timed(edge, *words)
+        check(took < 5.0, words, "took", took, "s")
+    # A ping that finds no place tries for a moment, and then says why.
+    done = edge.command("ping", "paris/hub", "--count", "1")
+    check_equal(done.returncode, 1, "exit status")
+    check("too many questions wait for an answer" in done.stderr, done.stderr)
+    # Places are free again when those who asked are gone.
+    for sock in asking:
+        sock.close()
+    hub.signal(signal.SIGCONT)
+    edge.wait_up(hub.name, 30)
+    edge.check_ping(hub.name)
+
+
+def test_dripping_clients(lab):
+    """Requests that come byte by byte are not waited for."""
+    hub = alone(lab)
+    hub.view("status")
+    socks = [open_control(hub) for _ in range(20)]
+    stop = threading.Event()
+
+    def drip():
+        # A request that is long enough never to be complete.
+        data = iter(framed(b"\xc4" * 1000))
+        while not stop.is_set():
+            byte = bytes([next(data)])
+            for sock in socks:
+                try:
+                    sock.sendall(byte)
+                except OSError:
+                    pass
+            stop.wait(0.3)
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    try:
+        time.sleep(0.1)
+        took = timed(hub, "status")
+        check(took < 6.0, "the operator waited", took, "s")
+        # Alone as well: a request has its time.
+        check(is_closed(socks[0]), "a request was waited for")
+    finally:
+        stop.set()
+        thread.join()
+    for sock in socks:
+        sock.close()
+
+
+def attach_workers(pid):
+    """Stops the workers, and only them, as if they hung. Returns their numbers."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = []
+    for tid in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/comm" % (pid, tid), encoding="ascii") as file:
+            if not file.read().startswith("worker-"):
+                continue
+        found.append(int(tid))
+    for tid in found[1:]:  # not the first one: it is the control socket's
+        if libc.ptrace(PTRACE_ATTACH, tid, None, None) != 0:
+            raise harness.Skip("ptrace is not allowed here")
+        os.waitpid(tid, WALL)
+    return found[1:]
+
+
+def test_all_places_are_taken(lab):
+    """Views that cannot be completed hold all places: whoever comes next is told so."""
+    hub = alone(lab, "settings: {workers: 2}\n")
+    hub.view("status")
+    hung = attach_workers(hub.pid)
+    socks = []
+    for _ in range(16):
+        sock = open_control(hub)
+        sock.sendall(framed(b"\x81\xa4verb\xa7streams"))
+        socks.append(sock)
+    try:
+        done = hub.command("status")
+    finally:
+        hub.signal(signal.SIGKILL)
+        for tid in hung:
+            os.waitpid(tid, WALL)  # we are their tracer: the process is not gone before
+    check_equal(done.returncode, 1, "exit status")
+    check("all places for clients of this agent are taken" in done.stderr, done.stderr)
+
+
 if __name__ == "__main__":
     harness.main([test_modes, test_open_run_folder, test_stale_socket, test_second_instance,
-                  test_killed_clients, test_garbage, test_many_clients, test_idle_clients])
+                  test_killed_clients, test_garbage, test_many_clients, test_idle_clients, test_waiting_asks,
+                  test_dripping_clients, test_all_places_are_taken])

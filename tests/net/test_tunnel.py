@@ -2,6 +2,8 @@
 """Forwards and targets with real TCP programs at both ends: what goes in comes out, or an end is seen promptly."""
 import http.server
 import os
+import select
+import signal
 import socket
 import struct
 import threading
@@ -367,7 +369,202 @@ def test_busy_machine(lab):
     check_equal(hub.peer(edge.name)["sessions"], 1, "sessions")
 
 
+def how_it_ends(conn, limit=20):
+    """Reads to the end: what came, and whether it was an end or a reset."""
+    conn.settimeout(limit)
+    size = 0
+    try:
+        while True:
+            data = conn.recv(262144)
+            if not data:
+                return "end", size
+            size += len(data)
+    except ConnectionResetError:
+        return "reset", size
+
+
+def test_killed_agent(lab):
+    """An agent is killed in the middle of a download and an upload: nobody takes that for the end (G2)."""
+    uploads = []
+
+    def flood(conn):
+        try:
+            while True:
+                conn.sendall(DATA[:MIB])
+        except OSError:
+            pass
+
+    source, sink = lab.server(flood), lab.server(lambda conn: uploads.append(how_it_ends(conn)))
+    hub, edge, at = tunnels(lab, {"down": (source.port, ""), "up": (sink.port, "")})
+    for victim in (edge, hub):
+        uploads.clear()
+        received = hub.target("up")["received_bytes"]
+        sent = edge.forward("down")["received_bytes"]
+        down, up = harness.connect(at["down"]), harness.connect(at["up"])
+        up.sendall(b"half a request")
+        check_equal(len(down.recv(1)), 1, "the download has begun")
+        wait_until(lambda: hub.target("up")["received_bytes"] == received + 14, 5, "the upload has begun")
+        ends = []
+        reader = threading.Thread(target=lambda: ends.append(how_it_ends(down)), daemon=True)
+        reader.start()
+        wait_until(lambda: edge.forward("down")["received_bytes"] > sent + 4 * MIB, 10, "the download is under way")
+        victim.kill()
+        victim.start()  # of its former boot nothing can be resumed: the other agent gives up at once
+        edge.wait_up(hub.name)
+        hub.wait_up(edge.name)
+        wait_until(lambda: uploads and ends, 20, "both have ended")
+        check_equal((ends[0][0], uploads), ("reset", [("reset", 14)]), "ends after %s was killed" % victim.name)
+        reader.join()
+        down.close()
+        up.close()
+        at = {name: edge.bound(name) for name in at}
+        check_quiet(hub, edge)
+
+
+def test_killed_after_the_end(lab):
+    """What came to its end before the agent was killed is complete, wherever it waits."""
+    size = MIB // 8
+    server = lab.server(lambda conn: (conn.sendall(DATA[:size]), conn.shutdown(socket.SHUT_WR), conn.recv(1)))
+    hub, edge, at = tunnels(lab, {"web": (server.port, "")})
+    with harness.connect(at["web"]) as sock:  # it does not read: some of it stays in the agent's socket
+        wait_until(lambda: edge.forward("web")["received_bytes"] == size, 10, "the edge has passed on everything")
+        time.sleep(0.3)  # its end is right behind, and nothing shows that it was passed on, too
+        edge.kill()
+        check_equal(read_all(sock), (size, sha256(DATA[:size])), "what was complete")
+    check(hub.is_running(), "the hub ended")
+
+
+def test_idle(lab):
+    """A tunnel that rests is ended by the side that says so; one that does not rest is not."""
+    server = lab.server(echo)
+    hub, edge, at = tunnels(lab, {"short": (server.port, ", idle_ms: 600"), "long": (server.port, "")})
+    with harness.connect(at["short"]) as sock, harness.connect(at["long"]) as other:
+        for _ in range(10):
+            sock.sendall(b"x")
+            check_equal(sock.recv(1), b"x", "the echo")
+            time.sleep(0.1)  # that time passes is the case here
+        took = time_to_end(sock, 10)
+        check(0.3 < took < 5, "idle_ms is 600, it took", took, "s")
+        other.sendall(b"x")
+        check_equal(other.recv(1), b"x", "the echo of the other one")
+    wait_until(lambda: edge.forward("short")["errors"] == {"timed-out": 1}, 5, "the forward says why")
+    check_equal(hub.target("short")["errors"], {"timed-out": 1}, "the target says why")
+    check_quiet(hub, edge)
+
+
+def test_limits(lab):
+    """Beyond a limit a client is reset at once and counted; a dead target keeps but a quarter of its places busy."""
+    server = lab.server(echo)
+    port, dead = server.port, harness.free_port()
+    hub, edge = lab.pair(
+        "targets:\n"
+        "  few: {at: paris/hub, address: \"127.0.0.1:%d\", allow: \"*\"}\n"
+        "  one: {at: paris/hub, address: \"127.0.0.1:%d\", allow: \"*\", max_per_agent: 1}\n"
+        "  dead: {at: paris/hub, address: \"127.0.0.1:%d\", allow: \"*\", max_connections: 8}\n"
+        "forwards:\n"
+        "  few: {at: amsterdam/edge, listen: \"127.0.0.1:0\", target: few, max_connections: 2}\n"
+        "  one: {at: amsterdam/edge, listen: \"127.0.0.1:0\", target: one}\n"
+        "  dead: {at: amsterdam/edge, listen: \"127.0.0.1:0\", target: dead}\n" % (port, port, dead))
+    at = {name: edge.bound(name) for name in ("few", "one", "dead")}
+
+    def use(name):
+        sock = harness.connect(at[name])
+        sock.sendall(b"x")
+        check_equal(sock.recv(1), b"x", "the echo through %s" % name)
+        return sock
+
+    held = [use("few"), use("few"), use("one")]
+    for name in ("few", "one"):
+        took = time_to_refusal(at[name], 5)
+        check(took < 1, "the refusal took", took, "s")
+    check_equal((edge.forward("few")["refused"], hub.target("one")["refused"]), (1, 1), "refused")
+    edge.wait_line("FORWARD-FULL.*forward=few max_connections=2", 5)
+    hub.wait_line("TARGET-FULL.*target=one agent=amsterdam/edge limit=max_per_agent value=1", 5)
+    waiting = []
+    for _ in range(20):
+        try:
+            waiting.append(harness.connect(at["dead"]))
+        except ConnectionResetError:
+            pass  # so quick that connecting itself saw it
+    wait_until(lambda: hub.target("dead")["refused"] == 18, 5, "2 of 8 places may wait")
+    check_equal(hub.target("dead")["waiting"], 2, "waiting")
+    held.pop().close()
+    wait_until(lambda: hub.target("one")["open"] == 0, 5, "a place is free again")
+    held.append(use("one"))
+    for sock in held + waiting:
+        reset(sock)
+    check_quiet(hub, edge)
+
+
+def test_live_bytes(lab):
+    """Bytes and rates are shown while they move."""
+    def drip(conn):
+        for _ in range(100):
+            conn.sendall(DATA[:10000])
+            time.sleep(0.02)
+
+    server = lab.server(drip)
+    hub, edge, at = tunnels(lab, {"web": (server.port, "")})
+    with harness.connect(at["web"]) as sock:
+        reader = threading.Thread(target=lambda: read_all(sock), daemon=True)
+        reader.start()
+        wait_until(lambda: edge.forward("web")["received_bytes"] > 20000, 5, "bytes of an open tunnel")
+        wait_until(lambda: edge.forward("web")["received_rate"] > 20000, 5, "its rate")
+        wait_until(lambda: hub.target("web")["sent_rate"] > 20000, 5, "its rate at the target")
+        check_equal(edge.forward("web")["open"], 1, "it is open")
+        wait_until(lambda: edge.forward("web")["received_bytes"] == 1000000, 20, "all bytes")
+        reader.join(5)
+    wait_until(lambda: edge.forward("web")["received_rate"] == 0, 10, "nothing moves any more")
+    check_quiet(hub, edge)
+
+
+def test_reload(lab):
+    """Another file: forwards and permissions come and go, and connections that it does not concern lose no byte."""
+    server = lab.server(echo)
+    hub, edge, at = tunnels(lab, {"stay": (server.port, ""), "go": (server.port, ""), "lose": (server.port, "")})
+    with harness.connect(at["stay"], 60) as stay, harness.connect(at["go"]) as go, harness.connect(at["lose"]) as lose:
+        for sock in (go, lose):
+            sock.sendall(b"x")
+            check_equal(sock.recv(1), b"x", "the echo")
+
+        def send():
+            for at_byte in range(0, len(DATA), MIB):
+                stay.sendall(DATA[at_byte:at_byte + MIB])
+            stay.shutdown(socket.SHUT_WR)
+
+        def reload():
+            edge.edit(lambda text: text.replace("        go:\n", "        new:\n"))
+            edge.signal(signal.SIGHUP)
+            edge.wait_line("FORWARD-REMOVED.*forward=go open=1", 10)
+            edge.wait_line("FORWARD-LISTENING.*forward=new", 10)
+            # The last target's list.
+            hub.edit(lambda text: '- "paris/*"'.join(text.rsplit('- "amsterdam/*"', 1)))
+            hub.signal(signal.SIGHUP)
+            hub.wait_line("TARGET-CLOSED-TO.*target=lose agent=amsterdam/edge tunnels=1", 10)
+
+        _, got, _ = run_threads([send, lambda: read_all(stay), reload], 60)
+        check_equal(got, (len(DATA), DIGEST), "32 MiB echoed meanwhile")
+        time_to_end(lose, 5)
+        check(time_to_refusal(at["lose"], 5) < 1, "it is denied at once")
+        check_equal(edge.forward("go")["state"], "removed", "the forward that is gone")
+        go.sendall(b"still here")
+        check_equal(go.recv(100), b"still here", "the echo through a port that is closed")
+        try:
+            harness.connect(at["go"]).close()
+            raise harness.Failure("the port is still open")
+        except ConnectionRefusedError:
+            pass
+        with harness.connect(edge.bound("new")) as new:
+            new.sendall(b"x")
+            check_equal(new.recv(1), b"x", "the echo through the new one")
+    check_equal((edge.bound("stay"), edge.forward("stay")["opened"]), (at["stay"], 1), "the one that was not touched")
+    check_quiet(hub, edge)
+    check_equal([each["name"] for each in edge.view("forwards")["forwards"] if each["name"] == "go"], [],
+                "the one that is gone, after its last client")
+
+
 if __name__ == "__main__":
     harness.main([test_http_download, test_half_close, test_both_ways_at_once, test_target_down,
                   test_target_late, test_not_allowed, test_unknown_target, test_slow_dial, test_parallel,
-                  test_resets, test_slow_reader, test_busy_machine])
+                  test_resets, test_slow_reader, test_busy_machine, test_killed_agent, test_killed_after_the_end,
+                  test_idle, test_limits, test_live_bytes, test_reload])

@@ -37,6 +37,15 @@ def children_of(pid):
         return [int(child) for child in file.read().split()]
 
 
+def is_alive(pid):
+    """Not so much as a zombie, which its next parent may not have waited for."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def wait_for(what, condition, seconds=30):
     end = time.monotonic() + seconds
     while not condition():
@@ -67,9 +76,9 @@ class Command(unittest.TestCase):
         return subprocess.run([SENNIT, "soak", self.scenario(text), "--out", self.out, *more],
                               capture_output=True, text=True, check=False, timeout=100)
 
-    def start_soak(self, text):
+    def start_soak(self, text, **more):
         return subprocess.Popen([SENNIT, "soak", self.scenario(text), "--out", self.out],
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
     def agents(self):
         return sorted(pid for pid, words in processes_of(self.out).items() if words[1] == "agent")
@@ -84,6 +93,7 @@ class Command(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.out)), ["authority.key", "verdict.json"])
         verdict = self.verdict()
         self.assertTrue(verdict["pass"])
+        self.assertFalse(verdict["interrupted"])
         self.assertEqual(verdict["seed"], 7)
         self.assertEqual(verdict["sent"], 20)
         self.assertEqual(verdict["delivered"], 20)
@@ -128,7 +138,7 @@ class Command(unittest.TestCase):
         self.assertGreater(verdict["sent"], verdict["delivered"])
 
     def test_interrupt_ends_everything(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             soak = self.start_soak(ENDLESS)
             wait_for("two agents", lambda: len(self.agents()) == 2)
             children = children_of(soak.pid)
@@ -136,10 +146,32 @@ class Command(unittest.TestCase):
             soak.send_signal(number)
             _, stderr = soak.communicate(timeout=60)
             self.assertEqual(soak.returncode, 1, stderr)
-            self.assertIn("interrupted", " ".join(self.verdict()["failures"]))
+            verdict = self.verdict()
+            self.assertTrue(verdict["interrupted"])
+            self.assertEqual(verdict["failures"], ["start 1: interrupted"])
+            self.assertEqual(verdict["failure_count"], 1)
+            self.assertEqual(verdict["lost"], 0)
             for child in children:
                 self.assertFalse(os.path.exists(f"/proc/{child}"))
             shutil.rmtree(self.out)
+
+
+    def test_nothing_outlives_a_kill(self):
+        soak = self.start_soak(ENDLESS)
+        wait_for("two agents", lambda: len(self.agents()) == 2)
+        children = children_of(soak.pid)
+        self.assertEqual(len(children), 3)
+        soak.kill()
+        soak.communicate(timeout=60)
+        wait_for("the end of all", lambda: not any(is_alive(child) for child in children), 10)
+
+    def test_the_terminal_is_the_command_s(self):
+        # Ctrl-C reaches the command's whole process group: not the agents, which it ends itself.
+        soak = self.start_soak(ENDLESS, start_new_session=True)
+        wait_for("two agents", lambda: len(self.agents()) == 2)
+        os.killpg(soak.pid, signal.SIGINT)
+        soak.communicate(timeout=60)
+        self.assertEqual(self.verdict()["failures"], ["start 1: interrupted"])
 
 
 if __name__ == "__main__":

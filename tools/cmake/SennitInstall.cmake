@@ -24,6 +24,10 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/sennit DESTINATION ${CMA
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# What a new plugin is begun with.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugins/_template/
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit/template USE_SOURCE_PERMISSIONS)
+
 # sn_install_plugin(target...): those of the targets that this configuration builds.
 function(sn_install_plugin)
   foreach(target IN LISTS ARGN)
@@ -45,13 +49,30 @@ if(IS_ABSOLUTE "${SN_PLUGIN_DIR}")
 else()
   set(SN_PC_PLUGINDIR "\${prefix}/${SN_PLUGIN_DIR}")
 endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_DATADIR}")
+  set(SN_PC_TEMPLATEDIR "${CMAKE_INSTALL_DATADIR}/sennit/template")
+else()
+  set(SN_PC_TEMPLATEDIR "\${prefix}/${CMAKE_INSTALL_DATADIR}/sennit/template")
+endif()
 if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
   set(SN_PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
 else()
   set(SN_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
-configure_file(${PROJECT_SOURCE_DIR}/tools/cmake/sennit.pc.in ${PROJECT_BINARY_DIR}/sennit.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/sennit.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# The prefix is known when it is installed (cmake --install --prefix), and written straight to its place, because two
+# installations may be made of one build.
+set(SN_PC_PREFIX "@CMAKE_INSTALL_PREFIX@")
+configure_file(${PROJECT_SOURCE_DIR}/tools/cmake/sennit.pc.in ${PROJECT_BINARY_DIR}/sennit.pc.in @ONLY)
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(SN_PC_FOLDER "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+else()
+  set(SN_PC_FOLDER "\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endif()
+install(CODE "
+  set(pc \"${SN_PC_FOLDER}/sennit.pc\")
+  message(STATUS \"Installing: \$ENV{DESTDIR}\${pc}\")
+  configure_file(\"${PROJECT_BINARY_DIR}/sennit.pc.in\" \"\$ENV{DESTDIR}\${pc}\" @ONLY)
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${pc}\")")
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/tools/cmake/sennit-config.cmake.in
   ${PROJECT_BINARY_DIR}/sennit-config.cmake

@@ -18,6 +18,9 @@ function(sn_add_plugin name)
     OUTPUT_NAME ${name} PREFIX "" SUFFIX ".so"
     LIBRARY_OUTPUT_DIRECTORY ${ARG_FOLDER}
     LINK_DEPENDS ${map})
+  # An agent refuses what others may write to, which is how some users' files are made (umask 002).
+  add_custom_command(TARGET sn_plugin_${name} POST_BUILD
+    COMMAND chmod go-w $<TARGET_FILE:sn_plugin_${name}> VERBATIM)
 endfunction()
 
 # sn_link_host(TARGET): the program loads plugins, so it exports the public functions (SN_API); everything

@@ -148,6 +148,18 @@ struct sn_send_options {
     uint32_t reserved;
 };
 
+struct sn_meter; /* sennit/meter.h */
+
+/* Of a stream: sn_stream_tune. */
+struct sn_stream_options {
+    uint32_t size; /* sizeof(struct sn_stream_options) */
+    uint32_t reserved;
+    /* The stream ends with ETIMEDOUT, and resets its connection, when it moved no byte in either direction for so long;
+     * counted from its acceptance. 0 = never. */
+    uint64_t idle_ms;
+    struct sn_meter *meter; /* counts its bytes from now on; NULL = none */
+};
+
 struct sn_host {
     uint32_t size;
     uint32_t abi_major;
@@ -189,6 +201,8 @@ struct sn_host {
     enum sn_err (*stream_write)(struct sn_ctx *ctx, struct sn_stream_ref stream,
                                 struct sn_buf *piece);
     enum sn_err (*stream_end)(struct sn_ctx *ctx, struct sn_stream_ref stream);
+    enum sn_err (*stream_tune)(struct sn_ctx *ctx, struct sn_stream_ref stream,
+                               const struct sn_stream_options *options);
 };
 
 /* Milliseconds on the monotonic clock. */

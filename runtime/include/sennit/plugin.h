@@ -20,7 +20,8 @@
  * Change log of the ABI:
  *   0.0  first version
  *   0.1  delivered streams: sn_stream_deliver, _consume, _write, _end; the events STREAM_READABLE
- *        and STREAM_WRITABLE; buf, offset and is_end of struct sn_event
+ *        and STREAM_WRITABLE; buf, offset and is_end of struct sn_event; the event CONFIG;
+ *        sn_stream_tune with struct sn_stream_options; sn_meter_new, _free, _read
  */
 #ifndef SN_PLUGIN_H
 #define SN_PLUGIN_H
@@ -45,7 +46,8 @@ extern "C" {
 #define SN_PLUGIN_ACTORS_MAX 64u
 #define SN_PLUGIN_TABLE_MAX  256u /* entries of any other table */
 
-/* A type of message that an actor of the plugin understands: for people. */
+/* A type of message that an actor of the plugin understands: for people, who see it in `sennit plugins`. A payload of
+ * JSON text is a good choice where nothing speaks against it: `sennit call` sends and shows it as it is. */
 struct sn_message_type {
     const char *type; /* "tunnel.list"; NULL ends a table */
     const char *help; /* one sentence: payload, answer, who may send it */
@@ -75,7 +77,7 @@ struct sn_plugin {
     const struct sn_message_type *messages; /* may be NULL */
     /* What the schema cannot say, such as that two entries contradict each other. Called with a
      * configuration that passed the schema, outside of any actor; must not keep the node. SN_OK,
-     * also after reports; anything else means that the check itself failed. May be NULL. */
+     * also after reports; anything else means that the check itself failed: the plugin does not run. May be NULL. */
     enum sn_err (*check)(const struct sn_config_node *config, sn_plugin_finding_fn report,
                          void *arg);
 };

@@ -23,13 +23,17 @@
  *    acknowledged all that was written and the end. However a stream ends, READABLE events that are
  *    on the way come before its STREAM_DOWN.
  *
- * Threads: from inside a handler call only. Blocking: no. Not to be included together with the
+ * What a stream moves can be watched while it moves (meters), and one that moves nothing ended by
+ * itself: sn_stream_tune.
+ *
+ * Threads: from inside a handler call only, but for meters. Blocking: no. Not to be included together with the
  * runtime's own stream/mux.h, whose functions have the same names one layer below.
  */
 #ifndef SN_STREAM_H
 #define SN_STREAM_H
 
 #include "sennit/actor.h"
+#include "sennit/meter.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -113,6 +117,15 @@ static inline SN_MUST_CHECK enum sn_err sn_stream_end(struct sn_ctx *ctx,
                                                       struct sn_stream_ref stream)
 {
     return ctx->host->stream_end(ctx, stream);
+}
+
+/* Sets all options (struct sn_stream_options in sennit/actor.h) of a stream that the actor opened or was asked for; may be repeated. That the
+ * stream went down meanwhile is no error. Errors: EINVAL (not a stream), ENOMEM. */
+static inline SN_MUST_CHECK enum sn_err sn_stream_tune(struct sn_ctx *ctx,
+                                                       struct sn_stream_ref stream,
+                                                       const struct sn_stream_options *options)
+{
+    return ctx->host->stream_tune(ctx, stream, options);
 }
 
 /* Ends the stream at once, in both directions; the other side sees `err` (not SN_OK), and a spliced

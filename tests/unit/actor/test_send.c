@@ -277,7 +277,9 @@ static void check_texts(struct sn_ctx *ctx, void *arg)
     assert_true(bytes[0] != 0 && bytes[0] != bytes[1]);
     sn_log(ctx, SN_WARN, "ACTOR-SAYS", "n=%d", 7);
     ctx->host->log(ctx, 99, "ACTOR-SHOUTS", "level above all");
-    sn_metric_add(ctx, 0, 3); /* metric_base 0: the system's first */
+    sn_metric_add(ctx, 0, 3);   /* metric_base 0: the system's first */
+    sn_metric_add(ctx, 500, 1); /* beyond its table */
+    sn_metric_add(ctx, UINT32_MAX, 1);
     assert_ptr_equal(sn_ctx_system(ctx), world_get()->system);
     assert_int_equal(sn_ctx_self(ctx).id, 1);
     assert_int_equal(sn_ctx_incarnation(ctx), 0);
@@ -292,6 +294,7 @@ static void test_what_a_handler_may_ask(void **state)
     assert_non_null(strstr(output, "warn  ACTOR-SAYS agent=" WORLD_AGENT " from=a n=7\n"));
     assert_non_null(strstr(output, "error ACTOR-SHOUTS agent=" WORLD_AGENT " from=a level above"));
     assert_int_equal(world_metric("actor.handled"), before + 3 + 1);
+    assert_int_equal(world_metric("actor.wrong_metrics"), 2);
 }
 
 /* Order between one sender and one receiver, whatever comes between. */

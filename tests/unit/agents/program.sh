@@ -98,7 +98,7 @@ fi
 [ ! -s err ] || fail "a reader that went away is complained about"
 
 # Every view says what its columns mean.
-for view in status peers forwards streams actors ledger metrics; do
+for view in status peers forwards streams actors plugins ledger metrics; do
     expect 0 "$view" --help
     [ "$(wc -l <out)" -ge 4 ] || fail "$view --help says too little"
 done

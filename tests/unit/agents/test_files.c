@@ -130,6 +130,55 @@ static void init_is_all_or_nothing(void **state)
     }
 }
 
+/* Killed half-way, init left the first one or two of its files: the next one completes it with the same key. */
+static void init_completes_one_that_was_cut_short(void **state)
+{
+    char before[SN_KEY_TEXT_BYTES + 1], after[SN_KEY_TEXT_BYTES + 1];
+    (void)state;
+    for (unsigned had_pub = 0; had_pub < 2; had_pub++) {
+        assert_int_equal(init("cut --mesh trial"), SN_EXIT_OK);
+        read_id("cut/authority.key", before);
+        assert_int_equal(unlink("cut/trial.yaml"), 0);
+        if (!had_pub) assert_int_equal(unlink("cut/authority.pub"), 0);
+        assert_int_equal(init("cut --mesh trial"), SN_EXIT_OK);
+        expect_part(caught_out, "its key is kept");
+        assert_int_equal(count_entries("cut"), 3);
+        read_id("cut/authority.key", after);
+        assert_string_equal(before, after);
+        char *pub = read_text("cut/authority.pub");
+        assert_memory_equal(pub, after, SN_KEY_TEXT_BYTES);
+        free(pub);
+        /* Complete, it is left alone; so is the authority of another mesh. */
+        assert_int_equal(init("cut --mesh trial"), SN_EXIT_FAILED);
+        assert_int_equal(init("cut --mesh other"), SN_EXIT_FAILED);
+        expect_part(caught_err, "authority.key exists already; nothing was written");
+        assert_int_equal(unlink("cut/trial.yaml"), 0);
+        assert_int_equal(unlink("cut/authority.pub"), 0);
+        assert_int_equal(unlink("cut/authority.key"), 0);
+    }
+    write_file("cut/authority.key", 0600, "");
+    assert_int_equal(init("cut --mesh trial"), SN_EXIT_FAILED);
+    expect_part(caught_err, "is empty; if it never held a key, remove it");
+    assert_int_equal(count_entries("cut"), 1);
+}
+
+static void empty_names_are_refused(void **state)
+{
+    char empty[] = "";
+    (void)state;
+    struct sn_cli cli = make_cli("keygen", "x");
+    cli.argv[0] = empty;
+    forget_caught();
+    assert_int_equal(sn_cmd_keygen(&cli), SN_EXIT_USAGE);
+    expect_part(caught_err, "the name of the file is empty");
+    cli = make_cli("init", "x --mesh demo");
+    cli.argv[0] = empty;
+    forget_caught();
+    assert_int_equal(sn_cmd_init(&cli), SN_EXIT_USAGE);
+    expect_part(caught_err, "the name of the folder is empty");
+    assert_int_equal(keygen("there/"), SN_EXIT_FAILED);
+}
+
 static void keygen_prints_the_public_key(void **state)
 {
     char id[SN_KEY_TEXT_BYTES + 1];
@@ -282,6 +331,8 @@ int main(void)
         cmocka_unit_test(init_keeps_what_is_there),
         cmocka_unit_test(init_checks_its_arguments),
         cmocka_unit_test(init_is_all_or_nothing),
+        cmocka_unit_test(init_completes_one_that_was_cut_short),
+        cmocka_unit_test(empty_names_are_refused),
         cmocka_unit_test(keygen_prints_the_public_key),
         cmocka_unit_test(check_tells_kinds_apart),
         cmocka_unit_test(check_looks_at_the_authority),

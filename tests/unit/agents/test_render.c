@@ -337,7 +337,7 @@ static void unknown_plugins_are_warned_about(void **state)
     free(fleet);
     static const char warning[] =
         "p/fleet.yaml:11:12: plugins[0].name: warning: there is no plugin called no-such on this "
-        "machine\n";
+        "machine; install it, or name its file: `path: FILE.so`\n";
     assert_int_equal(run_command(sn_cmd_check, "check", "p/fleet.yaml"), SN_EXIT_OK);
     assert_string_equal(caught_err, warning);
     assert_int_equal(render("p/fleet.yaml --out p/out"), SN_EXIT_OK);

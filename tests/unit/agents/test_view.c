@@ -306,6 +306,118 @@ static void pings_that_cannot_be_sent(void **state)
     assert_int_equal(run_command(sn_cmd_ping, "ping", "c/d --timeout 600001"), SN_EXIT_USAGE);
 }
 
+/* Runs `call` against one answer. */
+static int call(const char *args, struct answer answer, struct player *player)
+{
+    char words[256];
+    struct sn_text text;
+    sn_text_init(&text, words, sizeof words);
+    sn_text_add(&text, CONFIG " %s", args);
+    return run_against(sn_cmd_call, "call", words, &answer, 1, player);
+}
+
+static void calls_print_one_value(void **state)
+{
+    static const struct {
+        const char *payload;
+        const char *printed;
+    } cases[] = {
+        {"{\"a\": [1, true]}", "{\"a\": [1, true]}"},
+        {" 12 \n", " 12"},
+        {"", "null"},
+        {"two words", "{\"text\":\"two words\"}"},
+        {"\x81\xa1k\xa1v", "{\"k\":\"v\"}"},
+        {"\x93\x01\x02\xc0", "[1,2,null]"},
+        {"\x93\x01", "{\"base64\":\"kwE=\"}"}, /* an array that is cut short */
+        {"\xc1\xff", "{\"base64\":\"wf8=\"}"},
+        {"\xff", "-1"}, /* msgpack */
+        {"\x01\x02", "{\"text\":\"\\u0001\\u0002\"}"},
+        {"\"\xc2\x85\"", "\"\\u0085\""},
+        {"[[[[[[[[[1]]]]]]]]]",
+         "{\"text\":\"[[[[[[[[[1]]]]]]]]]\"}"}, /* too deep to be looked through */
+    };
+    struct player player;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char line[128];
+        struct sn_text text;
+        assert_int_equal(call("c/d:e x.y", (struct answer){.payload = cases[i].payload}, &player),
+                         SN_EXIT_OK);
+        sn_text_init(&text, line, sizeof line);
+        sn_text_add(&text, "%s\n", cases[i].printed);
+        assert_string_equal(caught_out, line);
+    }
+    assert_int_equal(call("c/d:e x.y {\"k\":1} --timeout 70 --json", (struct answer){0}, &player),
+                     SN_EXIT_OK);
+    assert_string_equal(player.seen.to, "c/d:e");
+    assert_string_equal(player.seen.type, "x.y");
+    assert_int_equal(player.seen.timeout_ms, 70);
+    assert_string_equal(caught_out, "{\"from\":\"c/d:e\",\"type\":\"some.answer\",\"us\":250,"
+                                    "\"payload\":{\"k\":1}}\n");
+}
+
+static void calls_without_an_answer_say_why(void **state)
+{
+    static const struct {
+        struct answer answer;
+        const char *said;
+    } cases[] = {
+        {{.err = SN_ENOENT, .text = "no such agent or actor"}, "this agent knows no agent c/d"},
+        {{.err = SN_EUNREACHABLE, .text = "no-agent"}, "this agent knows no agent c/d"},
+        {{.err = SN_ENOENT, .text = "no-actor"}, "no such actor: c/d has none called e"},
+        {{.err = SN_ETIMEDOUT, .text = "the time is over"}, "timed out: no answer within 5000 ms"},
+        {{.err = SN_EDENIED, .text = "denied"},
+         "denied: no access rule there lets this agent send"},
+        {{.err = SN_ERESET, .text = "peer-restarted"}, "nobody knows whether"},
+        {{.err = SN_EFULL, .text = "mailbox-full"}, "more to do than it takes"},
+        {{.err = SN_EFULL, .text = "too many questions"}, "no answer: too many questions"},
+    };
+    struct player player;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(call("c/d:e x.y", cases[i].answer, &player), SN_EXIT_FAILED);
+        expect_part(caught_err, cases[i].said);
+        assert_string_equal(caught_out, "");
+    }
+    assert_int_equal(call("c/d:e x.y", (struct answer){.hangs_up = 1}, &player),
+                     SN_EXIT_UNREACHABLE);
+    assert_int_equal(call("c/d:e x.y", (struct answer){.is_view = 1}, &player), SN_EXIT_FAILED);
+    expect_part(caught_err, "the answer cannot be shown");
+    static const char *const bad[][2] = {{"", "usage:"},
+                                         {":e", "usage:"},
+                                         {":e x.y 1 2", "one argument too many"},
+                                         {"e x.y", "SITE/AGENT:ACTOR"},
+                                         {"c/d x.y", "SITE/AGENT:ACTOR"},
+                                         {":e X", "labels with dots"},
+                                         {":e x.y {", "no JSON"},
+                                         {":e x.y [[[[[[[[[]]]]]]]]]", "too deep"},
+                                         {":e x.y @none", "no such file"},
+                                         {":e x.y --timeout 600001", "--timeout takes"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(run_command(sn_cmd_call, "call", bad[i][0]), SN_EXIT_USAGE);
+        expect_part(caught_err, bad[i][1]);
+    }
+}
+
+static void plugins_are_listed_or_hashed(void **state)
+{
+    const struct answer answer = {.payload = ""};
+    struct player player;
+    (void)state;
+    write_file("abc", 0644, "abc");
+    assert_int_equal(run_command(sn_cmd_plugins, "plugins", "--hash abc"), SN_EXIT_OK);
+    assert_string_equal(caught_out,
+                        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n");
+    assert_int_equal(run_command(sn_cmd_plugins, "plugins", "--hash none"), SN_EXIT_USAGE);
+    assert_int_equal(run_command(sn_cmd_plugins, "plugins", "--hash agent"), SN_EXIT_USAGE);
+    assert_int_equal(run_command(sn_cmd_plugins, "plugins", "--hash abc --json"), SN_EXIT_USAGE);
+    assert_int_equal(run_against(sn_cmd_plugins, "plugins", CONFIG " --json", &answer, 1, &player),
+                     SN_EXIT_OK);
+    assert_string_equal(player.seen.verb, "plugins");
+    assert_int_equal(run_against(sn_cmd_plugins, "plugins", CONFIG, &answer, 1, &player),
+                     SN_EXIT_OK); /* not a list, but shown */
+}
+
 static void the_version_is_told(void **state)
 {
     (void)state;
@@ -322,6 +434,9 @@ int main(void)
         cmocka_unit_test(forwards_ask_the_tunnel_plugin),
         cmocka_unit_test(pings_are_counted),
         cmocka_unit_test(pings_that_cannot_be_sent),
+        cmocka_unit_test(calls_print_one_value),
+        cmocka_unit_test(calls_without_an_answer_say_why),
+        cmocka_unit_test(plugins_are_listed_or_hashed),
         cmocka_unit_test(the_version_is_told),
     };
     return cmocka_run_group_tests(tests, begin, commands_end);

@@ -49,6 +49,8 @@ static void values_never_move(void **state)
     assert_int_equal(SN_ETOOBIG, 11);
     assert_int_equal(SN_EAUTH, 15);
     assert_int_equal(SN_EMISMATCH, 27);
+    assert_int_equal(SN_EREFUSED, 28);
+    assert_int_equal(SN_ELOOP, 31);
     assert_string_equal(sn_err_name(SN_ETIMEDOUT), "timed-out");
     assert_string_equal(sn_err_name(SN_EEXPIRED), "expired");
     assert_string_equal(sn_err_name(SN_ENOTYET), "not-yet-valid");

@@ -205,6 +205,8 @@ char *fleet_dump(const struct sn_fleet *fleet)
     for (uint32_t i = 0; i < fleet->plugin_count; i++) {
         put(&dump, "plugin %s", fleet->plugins[i].name);
         put_list(&dump, "at", fleet->plugins[i].at);
+        put(&dump, "path %s", fleet->plugins[i].path == NULL ? "" : fleet->plugins[i].path);
+        put_list(&dump, "sha256", fleet->plugins[i].sha256);
         put_tree(&dump, fleet->plugins[i].config);
         put(&dump, "\n");
     }
@@ -236,6 +238,8 @@ char *agent_dump(const struct sn_agent_file *agent)
     }
     for (uint32_t i = 0; i < agent->plugin_count; i++) {
         put(&dump, "plugin %s", agent->plugins[i].name);
+        put(&dump, "path %s", agent->plugins[i].path == NULL ? "" : agent->plugins[i].path);
+        put_list(&dump, "sha256", agent->plugins[i].sha256);
         put_tree(&dump, agent->plugins[i].config);
         put(&dump, "\n");
     }

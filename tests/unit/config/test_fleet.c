@@ -14,6 +14,9 @@
 #include "config/tree.h"
 #include "unit/config/support.h"
 
+#define DIGEST    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
+#define NO_DIGEST "g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 /* What stands between the edge's links and the target's `allow`. */
 #define WEB                                                                                        \
     "targets:\n"                                                                                   \
@@ -233,6 +236,16 @@ static const struct edit_case cases[] = {
     {"    from: [\"amsterdam/*\"]", "    from: [\"role:viewer\"]",
      "f:25:12: access[0].from[0]: no agent in this fleet has the role `viewer`\n"},
     {"    target: web\n", "    target: web\n    open_wait_ms: 10001\n", ""},
+    {"    target: web\n", "    target: web\n    max_connections: 1\n    idle_ms: 604800000\n", ""},
+    {"    target: web\n", "    target: web\n    max_connections: 0\n",
+     "f:22:22: forwards.web.max_connections: `0` is out of range; allowed are 1 to 65536\n"},
+    {"connect_wait_ms: 10000", "max_per_agent: 65537",
+     "f:16:20: targets.web.max_per_agent: `65537` is out of range; allowed are 1 to 65536\n"},
+    {"connect_wait_ms: 10000", "idle_ms: 604800001",
+     "f:16:14: targets.web.idle_ms: `604800001` is out of range; allowed are 0 to 604800000\n"},
+    {"    target: web\n", "    target: web\n    max_per_agent: 1\n",
+     "f:22:5: forwards.web.max_per_agent: unknown key `max_per_agent`; the keys here are: at, "
+     "listen, target, open_wait_ms, max_connections, idle_ms\n"},
     {"    target: web\n", "    target: web\n    open_wait_ms: 10000\n",
      "f:22:19: forwards.web.open_wait_ms: 10000 is not longer than connect_wait_ms (10000) of "
      "target `web`\n"},
@@ -265,6 +278,28 @@ static const struct edit_case cases[] = {
      "`paris/*`?\n"},
     {"name: storage", "name: tunnel",
      "f:27:11: plugins[0].name: tunnels are declared under `targets` and `forwards`\n"},
+    {"name: storage\n    at: [\"paris/*\"]\n    config: {path: store}\n",
+     "name: tunnel\n    at: [\"paris/*\"]\n",
+     "f:27:11: plugins[0].name: tunnels are declared under `targets` and `forwards`\n"},
+    {"    config: {path: store}\n", "    sha256: abc\n",
+     "f:29:13: plugins[0].sha256: the text has 3 bytes; allowed are 64 to 64\n"},
+    {"    config: {path: store}\n", "    sha256: [\"" DIGEST "\", \"" NO_DIGEST "\"]\n",
+     "f:29:82: plugins[0].sha256[1]: expected 64 hexadecimal digits, found "
+     "`g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde...`\n"},
+    {"    config: {path: store}\n", "    path: /opt/storage.so\n",
+     "f:27:5: plugins[0]: plugin `storage` needs `sha256` at paris/hub, whose `plugins_allow` is "
+     "`own`\n"},
+    {"  drain_ms: 5000\n", "  plugins_allow: lsited\n",
+     "f:31:18: settings.plugins_allow: `lsited` is not one of own|listed|any; did you mean "
+     "`listed`?\n"},
+    {"  drain_ms: 5000\n", "  plugins_allow: listed\n",
+     "f:6:7: sites.paris.hub: paris/hub has tunnels, and its `plugins_allow` is `listed`: say "
+     "under `plugins` which file that is: {name: tunnel, at: paris/hub, sha256: ...}\n"
+     "f:10:7: sites.amsterdam.edge: amsterdam/edge has tunnels, and its `plugins_allow` is "
+     "`listed`: say under `plugins` which file that is: {name: tunnel, at: amsterdam/edge, sha256: "
+     "...}\n"
+     "f:27:5: plugins[0]: plugin `storage` needs `sha256` at paris/hub, whose `plugins_allow` is "
+     "`listed`\n"},
     {"    config: {path: store}\n",
      "    config: {path: store}\n"
      "  - {name: storage, at: paris/hub}\n",
@@ -539,6 +574,8 @@ static void the_annotated_example_tells_the_defaults(void **state)
     struct sn_fleet *fleet = parse_good(text);
     struct sn_settings defaults = sn_settings_default();
     fleet->settings.log_level = fleet->settings.log_format = NULL; /* compared as text */
+    assert_string_equal(defaults.plugins_allow, "own");
+    fleet->settings.plugins_allow = defaults.plugins_allow = NULL;
     assert_string_equal(defaults.log_level, "info");
     assert_string_equal(defaults.log_format, "text");
     defaults.log_level = defaults.log_format = NULL;

@@ -51,6 +51,9 @@ static const struct sn_config_field target_fields[] = {
      .item = &pattern_item,
      .help = ""},
     {.key = "connect_wait_ms", .kind = SN_CONFIG_INT, .max = 600000, .help = ""},
+    {.key = "max_connections", .kind = SN_CONFIG_INT, .min = 1, .max = 65536, .help = ""},
+    {.key = "max_per_agent", .kind = SN_CONFIG_INT, .min = 1, .max = 65536, .help = ""},
+    {.key = "idle_ms", .kind = SN_CONFIG_INT, .max = 604800000, .help = ""},
     {0},
 };
 static const struct sn_config_field forward_fields[] = {
@@ -58,6 +61,8 @@ static const struct sn_config_field forward_fields[] = {
     {.key = "to", .kind = SN_CONFIG_AGENT, .flags = SN_CONFIG_REQUIRED, .help = ""},
     {.key = "target", .kind = SN_CONFIG_LABEL, .flags = SN_CONFIG_REQUIRED, .help = ""},
     {.key = "open_wait_ms", .kind = SN_CONFIG_INT, .min = 1, .max = 900000, .help = ""},
+    {.key = "max_connections", .kind = SN_CONFIG_INT, .min = 1, .max = 65536, .help = ""},
+    {.key = "idle_ms", .kind = SN_CONFIG_INT, .max = 604800000, .help = ""},
     {0},
 };
 static const struct sn_config_field target_item = {.kind = SN_CONFIG_MAP, .fields = target_fields};
@@ -69,7 +74,12 @@ static const struct sn_config_field tunnel_fields[] = {
     {0},
 };
 static const struct sn_config_field echo_fields[] = {
-    {.key = "greeting", .kind = SN_CONFIG_TEXT, .flags = SN_CONFIG_REQUIRED, .help = ""},
+    {.key = "max_bytes",
+     .kind = SN_CONFIG_INT,
+     .flags = SN_CONFIG_REQUIRED,
+     .min = 1,
+     .max = 2048,
+     .help = ""},
     {0},
 };
 

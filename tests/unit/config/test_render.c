@@ -196,6 +196,69 @@ static void expect_same_tree(const char *name, const struct sn_fleet *fleet,
     free(part);
 }
 
+/* Limits that the fleet does not mention are left to the plugin's defaults. */
+static void limits_go_where_they_belong(void **state)
+{
+    (void)state;
+    char *more = edit(fleet_text, "    connect_wait_ms: 10000\n",
+                      "    connect_wait_ms: 10000\n    max_connections: 7\n"
+                      "    max_per_agent: 65536\n    idle_ms: 604800000\n");
+    char *text = edit(more, "    target: web\n",
+                      "    target: web\n    max_connections: 1\n    idle_ms: 0\n");
+    struct sn_fleet *fleet = parse_fleet(text);
+    char *hub = render_agent(fleet, "paris/hub", NULL);
+    assert_non_null(strstr(hub, "          connect_wait_ms: 10000\n"
+                                "          max_connections: 7\n"
+                                "          max_per_agent: 65536\n"
+                                "          idle_ms: 604800000\n"));
+    char *edge = render_agent(fleet, "amsterdam/edge", NULL);
+    assert_non_null(strstr(edge, "          open_wait_ms: 15000\n"
+                                 "          max_connections: 1\n"
+                                 "          idle_ms: 0\n"));
+    sn_strfree(edge);
+    sn_strfree(hub);
+    sn_fleet_free(fleet);
+    free(text);
+    free(more);
+}
+
+#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* Which file a plugin is goes along, that of tunnels too, and only where there are some. */
+static void files_of_plugins_go_along(void **state)
+{
+    (void)state;
+    char *text = edit(fleet_text, "    config: {path: store}\n",
+                      "    config: {path: store}\n"
+                      "    path: \"lib/storage.so\"\n    sha256: \"" DIGEST "\"\n"
+                      "  - {name: tunnel, at: \"*\", sha256: [\"" DIGEST "\"]}\n");
+    char *listed = edit(text, "  drain_ms: 5000\n", "  plugins_allow: listed\n");
+    struct sn_fleet *fleet = parse_fleet(listed);
+    char *hub = render_agent(fleet, "paris/hub", NULL);
+    assert_non_null(strstr(hub, "plugins:\n"
+                                "  - name: \"tunnel\"\n"
+                                "    sha256:\n"
+                                "      - \"" DIGEST "\"\n"
+                                "    config:\n"));
+    assert_non_null(strstr(hub, "  - name: \"storage\"\n"
+                                "    path: \"lib/storage.so\"\n"
+                                "    sha256:\n"
+                                "      - \"" DIGEST "\"\n"
+                                "    config:\n"));
+    assert_non_null(strstr(hub, "\nplugins_allow: listed\n"));
+    struct sn_agent_file *agent = parse_agent(hub);
+    assert_int_equal(agent->plugin_count, 2);
+    assert_null(agent->plugins[0].path);
+    assert_string_equal(agent->plugins[1].path, "lib/storage.so");
+    assert_string_equal(sn_config_text(sn_config_at(agent->plugins[1].sha256, 0), ""), DIGEST);
+    assert_string_equal(agent->settings.plugins_allow, "listed");
+    sn_agent_file_free(agent);
+    sn_strfree(hub);
+    sn_fleet_free(fleet);
+    free(listed);
+    free(text);
+}
+
 static void any_valid_value_survives(void **state)
 {
     (void)state;
@@ -296,6 +359,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_text_is_as_documented),
         cmocka_unit_test(an_edge_knows_its_links_and_forwards),
+        cmocka_unit_test(limits_go_where_they_belong),
+        cmocka_unit_test(files_of_plugins_go_along),
         cmocka_unit_test(any_valid_value_survives),
         cmocka_unit_test(rendering_twice_gives_the_same),
         cmocka_unit_test(the_starter_is_the_example),

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "env/env_ops.h"
 #include "env/process.h"
@@ -51,6 +52,23 @@ static void signals_are_given_back(void **state)
     sigaction(SIGPIPE, NULL, &action);
     assert_true(action.sa_handler == SIG_DFL);
     sn_env_posix_free(NULL);
+}
+
+static void descriptor_limit_is_raised_and_given_back(void **state)
+{
+    (void)state;
+    struct sn_env *env;
+    struct rlimit old, limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    struct rlimit low = {64, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    assert_ok(sn_env_posix_new(&env));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(limit.rlim_cur == old.rlim_max);
+    sn_env_posix_free(env);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(limit.rlim_cur, 64);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
 static void construction_survives_failed_allocations(void **state)
@@ -189,6 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(clocks_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_fills_all, set_up, tear_down),
         cmocka_unit_test(signals_are_given_back),
+        cmocka_unit_test(descriptor_limit_is_raised_and_given_back),
         cmocka_unit_test(construction_survives_failed_allocations),
         cmocka_unit_test(standard_descriptors_are_never_ours),
         cmocka_unit_test_setup_teardown(process_info_tells_the_truth, set_up, tear_down),

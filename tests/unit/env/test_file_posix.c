@@ -2,6 +2,7 @@
 /* Files: exact modes, atomic replacement, no leftovers, limits, locks. */
 #include "env_test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -83,6 +84,97 @@ static void replace_is_whole_and_clean(void **state)
     assert_ok(sn_env_folder_make(env, folder, 0700));
     assert_int_equal(sn_env_file_replace(env, folder, 0600, "x", 1), SN_EEXIST);
     assert_int_equal(entries(fixture), 2);
+}
+
+/* File systems differ in what they can do; these here can be made to lack it. */
+static int lacks_unnamed;
+static int lacks_noreplace;
+
+int __real_openat(int folder_fd, const char *path, int flags, mode_t mode);
+int __wrap_openat(int folder_fd, const char *path, int flags, mode_t mode);
+
+int __wrap_openat(int folder_fd, const char *path, int flags, mode_t mode)
+{
+    if (lacks_unnamed && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return __real_openat(folder_fd, path, flags, mode);
+}
+
+int __real_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
+int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
+
+int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    if (lacks_noreplace) {
+        errno = EINVAL;
+        return -1;
+    }
+    return __real_renameat2(from_fd, from, to_fd, to, flags);
+}
+
+static void creation_on_other_file_systems(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        lacks_unnamed = 1;
+        lacks_noreplace = i;
+        struct fixture *fixture = *state;
+        struct sn_env *env = fixture->env;
+        char path[PATH_BYTES];
+        path_in(fixture, path, i == 0 ? "renamed" : "linked");
+        assert_ok(sn_env_file_create(env, path, 0640, "one", 3));
+        assert_int_equal(sn_env_file_create(env, path, 0600, "two", 3), SN_EEXIST);
+        assert_content(fixture, path, "one");
+        assert_int_equal(mode_of(fixture, path), 0640);
+        assert_int_equal(entries(fixture), i + 1); /* no temporary file */
+        lacks_unnamed = lacks_noreplace = 0;
+    }
+}
+
+#define BIG_BYTES (16u << 20)
+
+/* Somebody who looks while a file is being made, or after its maker was killed, finds all of it or nothing. */
+static void created_file_appears_whole(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[PATH_BYTES];
+    path_in(fixture, path, "big");
+    for (int i = 0; i < 3; i++) {
+        lacks_unnamed = i > 0;
+        lacks_noreplace = i > 1;
+        char *big = calloc(1, BIG_BYTES);
+        assert_non_null(big);
+        pid_t pid = fork();
+        if (pid == 0) {
+            int is_made = sn_env_file_create(fixture->env, path, 0600, big, BIG_BYTES) == SN_OK;
+            _exit(is_made ? 0 : 1);
+        }
+        assert_true(pid > 0);
+        struct stat info = {0};
+        int status = 0;
+        pid_t ended = 0;
+        while (stat(path, &info) != 0 && ended == 0) ended = waitpid(pid, &status, WNOHANG);
+        kill(pid, SIGKILL);
+        if (ended == 0) waitpid(pid, NULL, 0);
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_size, BIG_BYTES);
+        assert_int_equal(unlink(path), 0);
+        free(big);
+    }
+    lacks_unnamed = lacks_noreplace = 0;
+}
+
+static void errors_name_their_cause(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[PATH_BYTES], deep[PATH_BYTES], *data = NULL;
+    size_t size = 0;
+    assert_int_equal(symlink("loop", path_in(fixture, path, "loop")), 0);
+    assert_int_equal(sn_env_file_read(fixture->env, path, 10, &data, &size), SN_ELOOP);
+    path_in(fixture, deep, "loop/file");
+    assert_int_equal(sn_env_file_create(fixture->env, deep, 0600, "x", 1), SN_ELOOP);
+    assert_null(data);
 }
 
 /* The limit on file sizes stands in for a full disk: the write fails half-way. */
@@ -251,6 +343,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(create_never_overwrites, set_up, tear_down),
         cmocka_unit_test_setup_teardown(replace_is_whole_and_clean, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(creation_on_other_file_systems, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(created_file_appears_whole, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(errors_name_their_cause, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_write_leaves_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(read_limits_and_kinds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(info_tells_kinds, set_up, tear_down),

@@ -74,6 +74,11 @@ static void options_of_all_sockets(void **state)
         assert_true(option(all[i], IPPROTO_TCP, TCP_NODELAY));
         assert_true(fcntl(all[i].id, F_GETFD) & FD_CLOEXEC);
         assert_true(fcntl(all[i].id, F_GETFL) & O_NONBLOCK);
+        /* Whoever vanished is noticed after a minute. */
+        assert_true(option(all[i], SOL_SOCKET, SO_KEEPALIVE));
+        assert_int_equal(option(all[i], IPPROTO_TCP, TCP_KEEPIDLE), 30);
+        assert_int_equal(option(all[i], IPPROTO_TCP, TCP_KEEPINTVL), 10);
+        assert_int_equal(option(all[i], IPPROTO_TCP, TCP_KEEPCNT), 3);
     }
     assert_true(option(pair.listener, SOL_SOCKET, SO_REUSEADDR));
     close_pair(fixture->env, &pair);
@@ -135,6 +140,33 @@ static void reset_is_not_an_end(void **state)
     close_pair(env, &pair);
 }
 
+/* A plain close of it is a reset, as the one of a killed process is; what was taken back ends as always. */
+static void abortive_sockets(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sn_env *env = fixture->env;
+    struct pair pair = open_pair(env);
+    char byte;
+    size_t size;
+    sn_env_set_abortive(env, pair.accepted, 1);
+    sn_env_close(env, pair.accepted);
+    pair.accepted = SN_SOCK_NONE;
+    assert_ok(sn_env_wait(env, pair.dialed, SN_READY_READ, 5000));
+    assert_int_equal(sn_env_read(env, pair.dialed, &byte, 1, &size), SN_ERESET);
+    close_pair(env, &pair);
+
+    pair = open_pair(env);
+    sn_env_set_abortive(env, pair.accepted, 1);
+    assert_ok(sn_env_write(env, pair.accepted, "last", 4, &size));
+    sn_env_set_abortive(env, pair.accepted, 0);
+    sn_env_close(env, pair.accepted);
+    pair.accepted = SN_SOCK_NONE;
+    assert_reads(env, pair.dialed, "last");
+    assert_ok(sn_env_wait(env, pair.dialed, SN_READY_READ, 5000));
+    assert_int_equal(sn_env_read(env, pair.dialed, &byte, 1, &size), SN_ECLOSED);
+    close_pair(env, &pair);
+}
+
 static void address_errors(void **state)
 {
     struct fixture *fixture = *state;
@@ -154,11 +186,11 @@ static void address_errors(void **state)
     enum sn_err err = sn_env_connect(env, &bound, &sock);
     if (err == SN_OK) {
         assert_ok(sn_env_wait(env, sock, SN_READY_WRITE, 5000));
-        assert_int_equal(sn_env_connect_result(env, sock), SN_EUNREACHABLE);
-        assert_int_equal(sn_env_connect_result(env, sock), SN_EUNREACHABLE); /* and stays so */
+        assert_int_equal(sn_env_connect_result(env, sock), SN_EREFUSED);
+        assert_int_equal(sn_env_connect_result(env, sock), SN_EUNREACHABLE); /* and stays down */
         sn_env_close(env, sock);
     } else {
-        assert_int_equal(err, SN_EUNREACHABLE);
+        assert_int_equal(err, SN_EREFUSED);
     }
 }
 
@@ -206,16 +238,41 @@ static void descriptors_used_up(void **state)
     enum sn_err local = sn_env_listen_unix(env, path_in(fixture, path, "s"), 0600, &sock);
     enum sn_err looped = sn_env_loop_new(env, "x", no_step, NULL, &loop);
     setrlimit(RLIMIT_NOFILE, &old);
-    assert_int_equal(accepted, SN_ENOSPC);
-    assert_int_equal(listened, SN_ENOSPC);
-    assert_int_equal(connected, SN_ENOSPC);
-    assert_int_equal(local, SN_ENOSPC);
-    assert_int_equal(looped, SN_ENOSPC);
+    assert_int_equal(accepted, SN_ENOFILES);
+    assert_int_equal(listened, SN_ENOFILES);
+    assert_int_equal(connected, SN_ENOFILES);
+    assert_int_equal(local, SN_ENOFILES);
+    assert_int_equal(looped, SN_ENOFILES);
     assert_null(loop);
     assert_ok(sn_env_accept(env, listener, &sock, NULL)); /* nothing was lost */
     sn_env_close(env, sock);
     sn_env_close(env, dialed);
     sn_env_close(env, listener);
+}
+
+/* The last descriptors of the table are told from the others: a quarter of a small one, 128 of a large one. */
+static void last_descriptors_are_reserve(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sn_env *env = fixture->env;
+    struct sn_netaddr addr = loopback(0), bound;
+    struct sn_sock socks[64];
+    struct rlimit old, small;
+    unsigned count = 0, ordinary = 0;
+    getrlimit(RLIMIT_NOFILE, &old);
+    small = (struct rlimit){40, old.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &small);
+    while (sn_env_listen(env, &addr, &socks[count], &bound) == SN_OK) {
+        int is_reserve = sn_env_is_reserve(env, socks[count++]);
+        ordinary += !is_reserve;
+        if (ordinary < count) assert_true(is_reserve); /* the numbers only grow here */
+    }
+    int last = socks[count - 1].id;
+    setrlimit(RLIMIT_NOFILE, &old);
+    assert_int_equal(last, 39);
+    assert_int_equal(count - ordinary, 10);
+    if (old.rlim_cur > 1024) assert_false(sn_env_is_reserve(env, socks[count - 1]));
+    while (count > 0) sn_env_close(env, socks[--count]);
 }
 
 /* --- UNIX sockets ----------------------------------------------------------------------------- */
@@ -248,7 +305,7 @@ static void check_unix(struct sn_env *env, const char *path)
     sn_env_close(env, dialed);
     sn_env_close(env, accepted);
     sn_env_close(env, listener);
-    assert_int_equal(sn_env_connect_unix(env, path, &other), SN_EUNREACHABLE);
+    assert_int_equal(sn_env_connect_unix(env, path, &other), SN_EREFUSED);
     assert_ok(sn_env_file_remove(env, path));
     assert_false(sn_sock_is_open(other));
 }
@@ -409,6 +466,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(bytes_ends_and_eagain, set_up, tear_down),
         cmocka_unit_test_setup_teardown(write_stops_at_a_full_peer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reset_is_not_an_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(abortive_sockets, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(last_descriptors_are_reserve, set_up, tear_down),
         cmocka_unit_test_setup_teardown(address_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ip6_stands_beside_ip4, set_up, tear_down),
         cmocka_unit_test_setup_teardown(descriptors_used_up, set_up, tear_down),

@@ -43,6 +43,11 @@ static void test_shards_are_summed(void **state)
     assert_int_equal(b, 2);
     assert_int_equal(sn_metrics_count(metrics), 3);
     assert_string_equal(sn_metrics_desc(metrics, b)->name, "b.x");
+    assert_int_equal(sn_metrics_table_rest(metrics, a), 2);
+    assert_int_equal(sn_metrics_table_rest(metrics, a + 1), 1); /* not those of the next table */
+    assert_int_equal(sn_metrics_table_rest(metrics, b), 1);
+    assert_int_equal(sn_metrics_table_rest(metrics, b + 1), 0);
+    assert_int_equal(sn_metrics_table_rest(metrics, SN_METRICS_NONE), 0);
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
         sn_metrics_add(metrics, shard, a, 10 + shard);
         sn_metrics_add(metrics, shard, a, 100);

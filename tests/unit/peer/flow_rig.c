@@ -520,6 +520,7 @@ struct call {
     uint32_t number;
     uint64_t out_id;
     char out_text[SN_NETADDR_TEXT_MAX];
+    struct sn_meter *meter;
 };
 
 static enum sn_err do_listen(struct sn_ctx *ctx, void *arg)
@@ -594,6 +595,21 @@ void rig_reset(struct rig *rig, unsigned actor, uint64_t stream, enum sn_err err
 {
     struct call call = {.stream = stream, .number = (uint32_t)err};
     assert_ok(rig_call(rig, actor, do_reset, &call));
+}
+
+static enum sn_err do_tune(struct sn_ctx *ctx, void *arg)
+{
+    struct call *call = arg;
+    struct sn_stream_options options = {
+        .size = sizeof options, .idle_ms = call->timeout_ms, .meter = call->meter};
+    return sn_net_ctx_stream_tune(ctx, (struct sn_stream_ref){call->stream}, &options);
+}
+
+enum sn_err rig_tune(struct rig *rig, unsigned actor, uint64_t stream, uint64_t idle_ms,
+                     struct sn_meter *meter)
+{
+    struct call call = {.stream = stream, .timeout_ms = idle_ms, .meter = meter};
+    return rig_call(rig, actor, do_tune, &call);
 }
 
 static enum sn_err do_dial(struct sn_ctx *ctx, void *arg)

@@ -104,6 +104,8 @@ uint64_t rig_open(struct rig *rig, uint64_t timeout_ms, uint64_t token);
 void rig_accept(struct rig *rig, uint64_t stream, uint64_t token);
 enum sn_err rig_splice(struct rig *rig, unsigned actor, uint64_t stream, uint64_t conn);
 void rig_reset(struct rig *rig, unsigned actor, uint64_t stream, enum sn_err err);
+enum sn_err rig_tune(struct rig *rig, unsigned actor, uint64_t stream, uint64_t idle_ms,
+                     struct sn_meter *meter);
 enum sn_err rig_dial(struct rig *rig, unsigned actor, const char *address, uint64_t timeout_ms,
                      uint64_t token);
 void rig_close(struct rig *rig, unsigned actor, uint64_t conn, int is_reset);

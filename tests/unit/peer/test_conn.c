@@ -121,10 +121,10 @@ static void test_listener_close(void **state)
     assert_ok(rig_call(rig, FAR, do_unlisten, &first.listener)); /* not its own */
     assert_ok(try_connect(rig, port_of(first.bound)));
     assert_ok(rig_call(rig, NEAR, do_unlisten, &first.listener));
-    assert_int_equal(try_connect(rig, port_of(first.bound)), SN_EUNREACHABLE);
+    assert_int_equal(try_connect(rig, port_of(first.bound)), SN_EREFUSED);
     assert_ok(try_connect(rig, port_of(second.bound)));
     rig_on_worker(rig, 0, close_listeners, NULL);
-    assert_int_equal(try_connect(rig, port_of(second.bound)), SN_EUNREACHABLE);
+    assert_int_equal(try_connect(rig, port_of(second.bound)), SN_EREFUSED);
     assert_ok(rig_call(rig, NEAR, do_unlisten, &second.listener)); /* gone, harmless */
     for (unsigned i = 0; i < 2; i++) {
         rig_close(rig, NEAR, rig_wait(rig, NEAR, SN_EVENT_CONN_ACCEPTED).event.conn.id, 0);
@@ -190,6 +190,44 @@ static void test_no_descriptors(void **state)
     sn_env_close(rig->env, client);
 }
 
+/* The last descriptors are not for tunnels: whoever would get one is turned away at once, and nothing is dialed. */
+static void test_reserve(void **state)
+{
+    struct rig *rig = *state;
+    struct rlimit limit;
+    char address[64];
+    uint16_t port = rig_listen(rig, NEAR);
+    uint16_t served = 0;
+    struct sn_sock server = rig_server(rig, &served);
+    int next = dup(0);
+    assert_in_range(next, 8, 1000);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = (rlim_t)next + 4; /* four are left, so a quarter of all begins before */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct sn_netaddr addr = {.family = SN_NETADDR_IP4, .port = port, .ip = {127, 0, 0, 1}};
+    struct sn_sock client;
+    assert_ok(sn_env_connect(rig->env, &addr, &client));
+    /* Not rig_client: the reset may come before it has looked at the connection. */
+    enum sn_err ended = rig_next(rig, client);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", served);
+    enum sn_err asked = rig_dial(rig, NEAR, address, 5000, 7);
+    struct rig_event event = rig_wait(rig, NEAR, SN_EVENT_CONN_DIALED);
+    limit.rlim_cur = before;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(ended, SN_ERESET);
+    assert_int_equal(rig_count(rig, NEAR, SN_EVENT_CONN_ACCEPTED), 0);
+    assert_ok(asked);
+    assert_int_equal(event.event.err, SN_ENOFILES);
+    sn_env_close(rig->env, client);
+    sn_env_close(rig->env, server);
+    client = rig_client(rig, port);
+    rig_close(rig, NEAR, rig_wait(rig, NEAR, SN_EVENT_CONN_ACCEPTED).event.conn.id, 0);
+    assert_int_equal(rig_next(rig, client), SN_ECLOSED);
+    sn_env_close(rig->env, client);
+}
+
 /* --- Dialing ---------------------------------------------------------------------------------------------------- */
 
 static const char *address_of(uint16_t port, const char *host, char out[64])
@@ -239,7 +277,7 @@ static void test_dial_errors(void **state)
     address_of(dead_port(rig), "127.0.0.1", address);
     assert_ok(rig_dial(rig, NEAR, address, 5000, 2));
     struct rig_event event = rig_wait(rig, NEAR, SN_EVENT_CONN_DIALED);
-    assert_int_equal(event.event.err, SN_EUNREACHABLE);
+    assert_int_equal(event.event.err, SN_EREFUSED);
     assert_int_equal(event.event.token, 2);
     assert_int_equal(event.event.conn.id, 0);
     assert_ok(rig_dial(rig, NEAR, address, 0, 3)); /* no time at all */
@@ -331,7 +369,7 @@ static void test_actor_fails(void **state)
     rig_fail(rig, NEAR);
     assert_int_equal(rig_next(rig, client), SN_ERESET);
     assert_int_equal(rig_next(rig, server), SN_ERESET);
-    assert_int_equal(try_connect(rig, entrance), SN_EUNREACHABLE);
+    assert_int_equal(try_connect(rig, entrance), SN_EREFUSED);
     rig_quiet(rig);
     while (rig_count(rig, NEAR, SN_EVENT_CONN_DIALED) > 0) {
         /* Only the third, if its name was resolved before the actor failed. */
@@ -403,17 +441,10 @@ static void test_dial_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_accept),
-        TEST(test_listen_errors),
-        TEST(test_listener_close),
-        TEST(test_crowd),
-        TEST(test_no_descriptors),
-        TEST(test_dial),
-        TEST(test_dial_errors),
-        TEST(test_slow_dial),
-        TEST(test_actor_fails),
-        TEST(test_listen_without_memory),
-        TEST(test_dial_without_memory),
+        TEST(test_accept),      TEST(test_listen_errors),         TEST(test_listener_close),
+        TEST(test_crowd),       TEST(test_no_descriptors),        TEST(test_reserve),
+        TEST(test_dial),        TEST(test_dial_errors),           TEST(test_slow_dial),
+        TEST(test_actor_fails), TEST(test_listen_without_memory), TEST(test_dial_without_memory),
     };
     return cmocka_run_group_tests_name("peer/conn", tests, NULL, NULL);
 }

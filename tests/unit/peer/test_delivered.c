@@ -358,6 +358,71 @@ static void test_both_ways(void **state)
     assert_int_equal(up.event.token, NEAR + 1);
 }
 
+/* Two passive ends that are up, each with a meter; idle_ms at the far one. */
+static void open_metered(struct rig *rig, struct sn_meter *meters[2], uint64_t idle_ms)
+{
+    sides[NEAR].is_passive = sides[FAR].is_passive = 1;
+    sides[NEAR].consuming = sides[FAR].consuming = AT_ONCE;
+    open_stream(rig);
+    (void)rig_wait(rig, FAR, SN_EVENT_STREAM_ASKED);
+    rig_accept(rig, sides[FAR].stream, FAR + 1);
+    (void)rig_wait(rig, NEAR, SN_EVENT_STREAM_UP);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_ok(sn_meter_new(&meters[i]));
+        assert_ok(rig_tune(rig, i, sides[i].stream, i == FAR ? idle_ms : 0, meters[i]));
+        assert_ok(deliver(rig, i, sides[i].stream));
+    }
+}
+
+static void test_metered(void **state)
+{
+    struct rig *rig = *state;
+    struct sn_meter *meters[2];
+    open_metered(rig, meters, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        sides[i].size = 3 * MIB + i;
+        assert_ok(rig_call(rig, i, do_send, &sides[i]));
+    }
+    expect_good_end(rig);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t sent = 0, received = 0;
+        sn_meter_read(meters[i], &sent, &received);
+        assert_int_equal(sent, sides[i].size);
+        assert_int_equal(received, sides[!i].size);
+        sn_meter_free(meters[i]);
+    }
+}
+
+/* The owner failed, and its meter goes with it, before or after the stream: no matter. */
+static void test_metered_fails(void **state)
+{
+    struct rig *rig = *state;
+    struct sn_meter *meters[2];
+    open_metered(rig, meters, 0);
+    assert_ok(write_text(rig, NEAR, sides[NEAR].stream, "x"));
+    sn_meter_free(meters[NEAR]);
+    rig_fail(rig, NEAR);
+    rig_quiet(rig);
+    sn_meter_free(meters[FAR]);
+}
+
+static void test_idle(void **state)
+{
+    struct rig *rig = *state;
+    struct sn_meter *meters[2];
+    open_metered(rig, meters, 300);
+    for (int i = 0; i < 30; i++) {
+        assert_ok(write_text(rig, NEAR, sides[NEAR].stream, "x"));
+        for (int naps = 0; naps < 60; naps++) rig_nap();
+    }
+    assert_int_equal(rig_count(rig, FAR, SN_EVENT_STREAM_DOWN), 0); /* it moved all the time */
+    expect_down(rig, FAR, SN_ETIMEDOUT);
+    expect_down(rig, NEAR, SN_ETIMEDOUT);
+    rig_quiet(rig);
+    sn_meter_free(meters[NEAR]);
+    sn_meter_free(meters[FAR]);
+}
+
 static void test_small_pieces(void **state)
 {
     struct rig *rig = *state;
@@ -1006,6 +1071,9 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_metered),
+        TEST(test_metered_fails),
+        TEST(test_idle),
         TEST(test_both_ways),
         TEST(test_small_pieces),
         TEST(test_largest_pieces),

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #define BIG_BYTES   (32u * 1024u * 1024u)
 #define CHUNK_BYTES (256u * 1024u)
@@ -391,6 +392,25 @@ static void test_reset_while_stalled(void **state)
     sn_env_close(rig->env, tunnel.server);
 }
 
+/* Whatever the flow is busy with when the client resets: before, while and after the stream becomes full. */
+static void test_reset_at_any_time(void **state)
+{
+    struct rig *rig = *state;
+    for (uint64_t i = 0; i < 24; i++) {
+        struct rig_tunnel tunnel = rig_tunnel(rig);
+        struct transfer forth = transfer_new(tunnel.client, tunnel.server, 2 * BIG_BYTES, i);
+        for (int naps = 0; naps < 50 && forth.sent < i * 3 * CHUNK_BYTES;) {
+            if (send_some(rig, &forth)) continue;
+            rig_nap();
+            naps++;
+        }
+        sn_env_close_reset(rig->env, tunnel.client);
+        expect_bad_end(rig, SN_ERESET);
+        transfer_free(&forth);
+        sn_env_close(rig->env, tunnel.server);
+    }
+}
+
 static void test_actor_resets(void **state)
 {
     struct rig *rig = *state;
@@ -426,6 +446,179 @@ static void test_actor_fails(void **state)
     assert_int_equal(rig_wait(rig, NEAR, SN_EVENT_STREAM_DOWN).event.err, SN_ECANCELLED);
     rig_quiet(rig);
     close_tunnel(rig, &tunnel);
+}
+
+/* --- When this process dies ------------------------------------------------------------------------------------------ */
+
+/* Of the flow's socket: what the kernel does with it when nobody is left to close it. */
+struct left_behind {
+    struct sn_sock sock;
+    unsigned flow; /* 0 or 1: the peer's that has it */
+    int is_reset;
+};
+
+static void look_at_socket(struct rig *rig, void *arg)
+{
+    struct left_behind *left = arg;
+    struct linger linger = {0};
+    socklen_t size = sizeof linger;
+    struct sn_list *node = sn_list_first(&rig->peers[left->flow].flows);
+    if (node == NULL) return;
+    left->sock = SN_CONTAINER_OF(node, struct sni_flow, node)->sock;
+    if (getsockopt(left->sock.id, SOL_SOCKET, SO_LINGER, &linger, &size) != 0) return;
+    left->is_reset = linger.l_onoff != 0 && linger.l_linger == 0;
+}
+
+static int is_reset_when_left(struct rig *rig, unsigned flow)
+{
+    struct left_behind left = {.flow = flow, .is_reset = -1};
+    rig_on_worker(rig, 0, look_at_socket, &left);
+    return left.is_reset;
+}
+
+/* A connection left behind by a process that was killed must not look as if it had ended, unless it has. */
+static void test_left_behind(void **state)
+{
+    struct rig *rig = *state;
+    struct rig_tunnel tunnel = rig_tunnel(rig);
+    rig_write(rig, tunnel.client, "x", 1);
+    rig_expect(rig, tunnel.server, "x", 1);
+    assert_int_equal(is_reset_when_left(rig, NEAR), 1);
+    assert_int_equal(is_reset_when_left(rig, FAR), 1);
+    sn_env_shutdown_write(rig->env, tunnel.client);
+    assert_int_equal(rig_next(rig, tunnel.server), SN_ECLOSED);
+    assert_int_equal(is_reset_when_left(rig, NEAR), 1); /* the client still waits for its answer */
+    assert_int_equal(is_reset_when_left(rig, FAR), 0);  /* the server has everything */
+    rig_write(rig, tunnel.server, "answer", 6);
+    sn_env_close(rig->env, tunnel.server);
+    rig_expect(rig, tunnel.client, "answer", 6);
+    assert_int_equal(rig_next(rig, tunnel.client), SN_ECLOSED);
+    expect_good_end(rig, 1, 6);
+    sn_env_close(rig->env, tunnel.client);
+}
+
+/* --- Meters, idleness ---------------------------------------------------------------------------------------------------- */
+
+static void expect_meter(const struct sn_meter *meter, uint64_t sent, uint64_t received)
+{
+    uint64_t got[2] = {0};
+    for (int i = 0; i < 25000; i++) {
+        sn_meter_read(meter, &got[0], &got[1]);
+        if (got[0] == sent && got[1] == received) break;
+        rig_nap();
+    }
+    assert_int_equal(got[0], sent);
+    assert_int_equal(got[1], received);
+}
+
+/* Bytes are counted while the stream is open, on both sides, whichever worker the owner is on. */
+static void test_meter(void **state)
+{
+    struct rig *rig = *state;
+    struct sn_meter *near = NULL, *far = NULL;
+    assert_ok(sn_meter_new(&near));
+    assert_ok(sn_meter_new(&far));
+    struct rig_tunnel tunnel = rig_tunnel(rig);
+    uint64_t stream = rig_wait(rig, NEAR, SN_EVENT_STREAM_UP).event.stream.id;
+    assert_ok(rig_tune(rig, NEAR, stream, 0, near));
+    stream = rig_wait(rig, FAR, SN_EVENT_STREAM_ASKED).event.stream.id;
+    assert_ok(rig_tune(rig, FAR, stream, 0, near)); /* another takes its place */
+    assert_ok(rig_tune(rig, FAR, stream, 0, far));
+    rig_write(rig, tunnel.client, "hello", 5);
+    rig_expect(rig, tunnel.server, "hello", 5);
+    rig_write(rig, tunnel.server, "goodbye", 7);
+    rig_expect(rig, tunnel.client, "goodbye", 7);
+    expect_meter(near, 5, 7);
+    expect_meter(far, 7, 5);
+    struct transfer forth = transfer_new(tunnel.client, tunnel.server, BIG_BYTES / 4, 1);
+    run_transfers(rig, &forth, 1);
+    expect_meter(near, 5 + forth.size, 7);
+    expect_meter(far, 7, 5 + forth.size);
+    transfer_free(&forth);
+    sn_meter_free(near); /* while a stream still holds it */
+    close_tunnel(rig, &tunnel);
+    expect_good_end(rig, 5 + BIG_BYTES / 4, 7);
+    expect_meter(far, 7, 5 + BIG_BYTES / 4);
+    sn_meter_free(far);
+}
+
+/* The stream is gone, or nobody's: no hold on the meter stays. */
+static void test_meter_of_gone(void **state)
+{
+    struct rig *rig = *state;
+    struct sn_meter *meter = NULL;
+    size_t before = sn_alloc_in_use();
+    assert_ok(sn_meter_new(&meter));
+    assert_int_equal(rig_tune(rig, NEAR, 0, 1, meter), SN_EINVAL);
+    assert_int_equal(rig_tune(rig, NEAR, UINT64_MAX, 1, meter), SN_EINVAL);
+    assert_ok(rig_tune(rig, NEAR, 12345, 1, meter)); /* never was */
+    assert_ok(rig_tune(rig, FAR, 12345, 1, meter));
+    sn_meter_free(meter);
+    for (int i = 0; i < 25000 && sn_alloc_in_use() > before; i++) rig_nap();
+    assert_int_equal(sn_alloc_in_use(), before);
+}
+
+static uint64_t now_ms(struct rig *rig)
+{
+    return sn_env_now_ns(rig->env) / SN_MS;
+}
+
+static void expect_idle_end(struct rig *rig, struct rig_tunnel *tunnel)
+{
+    assert_int_equal(rig_next(rig, tunnel->client), SN_ERESET);
+    assert_int_equal(rig_next(rig, tunnel->server), SN_ERESET);
+    expect_bad_end(rig, SN_ETIMEDOUT);
+    close_tunnel(rig, tunnel);
+}
+
+/* Bytes either way keep it alive; then silence ends it, and not before its time. */
+static void test_idle_ends(void **state)
+{
+    struct rig *rig = *state;
+    struct rig_tunnel tunnel = rig_tunnel(rig);
+    uint64_t stream = rig_wait(rig, NEAR, SN_EVENT_STREAM_UP).event.stream.id;
+    assert_ok(rig_tune(rig, NEAR, stream, 300, NULL));
+    uint64_t begin = now_ms(rig);
+    uint64_t last = begin;
+    while (last - begin < 600) {
+        struct sn_sock from = (last - begin) % 100 < 50 ? tunnel.client : tunnel.server;
+        struct sn_sock to = from.id == tunnel.client.id ? tunnel.server : tunnel.client;
+        last = now_ms(rig);
+        rig_write(rig, from, "x", 1);
+        rig_expect(rig, to, "x", 1);
+        for (int i = 0; i < 50; i++) rig_nap();
+    }
+    expect_idle_end(rig, &tunnel);
+    assert_in_range(now_ms(rig) - last, 299, 4000);
+}
+
+static void test_idle_there(void **state)
+{
+    struct rig *rig = *state;
+    struct rig_tunnel tunnel = rig_tunnel(rig);
+    uint64_t stream = rig_wait(rig, FAR, SN_EVENT_STREAM_ASKED).event.stream.id;
+    assert_ok(rig_tune(rig, FAR, stream, 3600000, NULL));
+    assert_ok(rig_tune(rig, FAR, stream, 0, NULL)); /* never, after all */
+    for (int i = 0; i < 300; i++) rig_nap();
+    rig_write(rig, tunnel.client, "x", 1);
+    rig_expect(rig, tunnel.server, "x", 1);
+    assert_ok(rig_tune(rig, FAR, stream, 30, NULL));
+    expect_idle_end(rig, &tunnel);
+}
+
+/* Waiting for the acceptance is not idleness: that has a time of its own. */
+static void test_idle_counts_from_acceptance(void **state)
+{
+    struct rig *rig = *state;
+    uint64_t near = rig_open(rig, 5000, 1);
+    uint64_t far = rig_wait(rig, FAR, SN_EVENT_STREAM_ASKED).event.stream.id;
+    assert_ok(rig_tune(rig, NEAR, near, 20, NULL));
+    assert_ok(rig_tune(rig, FAR, far, 20, NULL));
+    for (int i = 0; i < 300; i++) rig_nap();
+    assert_int_equal(rig_flows(rig), 2);
+    rig_accept(rig, far, 2);
+    (void)rig_wait(rig, NEAR, SN_EVENT_STREAM_UP);
+    expect_bad_end(rig, SN_ETIMEDOUT);
 }
 
 /* --- Early and late sockets ------------------------------------------------------------------------------------------------ */
@@ -583,18 +776,36 @@ static void test_freed_while_open(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_client_ends_first),   TEST(test_server_ends_first),
-        TEST(test_both_at_once),        TEST(test_server_closes),
-        TEST(test_nothing_sent),        TEST(test_stalled_reader),
-        TEST(test_stalled_lane),        TEST(test_little_pins_little),
-        TEST(test_idle_pins_nothing),   TEST(test_client_resets),
-        TEST(test_server_resets),       TEST(test_reset_after_end),
-        TEST(test_reset_while_stalled), TEST(test_actor_resets),
-        TEST(test_lane_lost),           TEST(test_actor_fails),
-        TEST(test_spliced_early),       TEST(test_accepted_late),
-        TEST(test_late_socket),         TEST(test_refused_with_socket),
-        TEST(test_timeout_with_socket), TEST(test_spliced_twice),
+        TEST(test_client_ends_first),
+        TEST(test_server_ends_first),
+        TEST(test_both_at_once),
+        TEST(test_server_closes),
+        TEST(test_nothing_sent),
+        TEST(test_stalled_reader),
+        TEST(test_stalled_lane),
+        TEST(test_little_pins_little),
+        TEST(test_idle_pins_nothing),
+        TEST(test_client_resets),
+        TEST(test_server_resets),
+        TEST(test_reset_after_end),
+        TEST(test_reset_while_stalled),
+        TEST(test_actor_resets),
+        TEST(test_lane_lost),
+        TEST(test_actor_fails),
+        TEST(test_spliced_early),
+        TEST(test_accepted_late),
+        TEST(test_late_socket),
+        TEST(test_refused_with_socket),
+        TEST(test_timeout_with_socket),
+        TEST(test_spliced_twice),
         TEST(test_freed_while_open),
+        TEST(test_left_behind),
+        TEST(test_meter),
+        TEST(test_meter_of_gone),
+        TEST(test_idle_ends),
+        TEST(test_idle_there),
+        TEST(test_idle_counts_from_acceptance),
+        TEST(test_reset_at_any_time),
     };
     return cmocka_run_group_tests_name("peer/splice", tests, NULL, NULL);
 }

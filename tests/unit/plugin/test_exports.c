@@ -91,9 +91,11 @@ static void nothing_private_is_exported(void **state)
     /* The loader, and with it what it needs, is part of this program. */
     struct sn_env *env = NULL;
     assert_int_equal(sn_env_posix_new(&env), SN_OK);
-    char error[SN_PLUGIN_ERROR_MAX];
+    char sha256[SN_PLUGIN_SHA256_BYTES];
+    struct sn_plugin_fault fault;
     const struct sn_plugin *plugin = NULL;
-    assert_int_equal(sn_plugin_load(env, SN_SAMPLES_DIR, "good", error, &plugin), SN_OK);
+    const struct sn_plugin_source source = {.path = SN_SAMPLES_DIR "/good.so", .name = "good"};
+    assert_int_equal(sn_plugin_load(env, &source, sha256, &fault, &plugin), SN_OK);
     sn_env_posix_free(env);
     for (size_t i = 0; i < sizeof private_names / sizeof private_names[0]; i++) {
         assert_null(dlsym(RTLD_DEFAULT, private_names[i]));

@@ -66,7 +66,8 @@ static void a_pass_has_this_form(void **state)
         LEDGER("true", "true") NNG("true", "7", "8", "1") "}"
     expect_json(
         &verdict,
-        "{\"pass\":true,\"seed\":42,\"scenario\":\"tunnel\",\"unit\":\"bytes\","
+        "{\"pass\":true,\"interrupted\":false,\"seed\":42,\"scenario\":\"tunnel\",\"unit\":"
+        "\"bytes\","
         "\"starts\":2," COUNTS("20", "18", "2", "4", "6", "8") LEDGER("true", "true")
             NNG("true", "14", "16", "2") ",\"duration_ms\":99,\"runs\":[" ONE("1", "hub") "," ONE(
                 "2", "edge") "],\"failure_count\":0,\"failures\":[]}\n");
@@ -85,7 +86,8 @@ static void one_bad_start_is_a_bad_sum(void **state)
     assert_false(sn_verdict_is_pass(&verdict));
     expect_json(
         &verdict,
-        "{\"pass\":false,\"seed\":1,\"scenario\":\"delivery\",\"unit\":\"messages\","
+        "{\"pass\":false,\"interrupted\":false,\"seed\":1,\"scenario\":\"delivery\",\"unit\":"
+        "\"messages\","
         "\"starts\":2," COUNTS("10", "9", "1", "2", "3", "4") LEDGER("false", "false")
             NNG("false", "7", "8",
                 "1") ",\"duration_ms\":0,\"runs\":[{\"start\":1,\"pass\":true,\"first\":\"hub\","
@@ -107,7 +109,8 @@ static void nothing_run_is_no_pass(void **state)
     struct sn_soak_verdict verdict;
     assert_int_equal(sn_verdict_init(&verdict, &delivery, 1), SN_OK);
     expect_json(&verdict,
-                "{\"pass\":false,\"seed\":1,\"scenario\":\"delivery\",\"unit\":\"messages\","
+                "{\"pass\":false,\"interrupted\":false,\"seed\":1,\"scenario\":\"delivery\","
+                "\"unit\":\"messages\","
                 "\"starts\":0," COUNTS("0", "0", "0", "0", "0", "0") LEDGER("false", "false") NNG(
                     "false", "0", "0",
                     "0") ",\"duration_ms\":0,\"runs\":[],\"failure_count\":0,\"failures\":[]}\n");
@@ -155,12 +158,33 @@ static void memory_may_run_out_anywhere(void **state)
     }
 }
 
+/* An interrupt is one line, and what follows from it is no failure of its own. */
+static void an_interrupt_is_said_once(void **state)
+{
+    (void)state;
+    struct sn_soak_verdict verdict;
+    char *text = NULL;
+    size_t size = 0, capacity = 0;
+    assert_int_equal(sn_verdict_init(&verdict, &delivery, 1), SN_OK);
+    sn_verdict_fail(&verdict, "before");
+    sn_verdict_interrupt(&verdict);
+    sn_verdict_fail(&verdict, "not done after 5 ms");
+    sn_verdict_interrupt(&verdict);
+    assert_int_equal(verdict.failure_count, 2);
+    assert_false(sn_verdict_is_pass(&verdict));
+    assert_int_equal(sn_verdict_json(&verdict, &text, &size, &capacity), SN_OK);
+    assert_non_null(strstr(text, "\"interrupted\":true,"));
+    assert_non_null(strstr(text, "[\"start 1: before\",\"start 1: interrupted\"]"));
+    sn_free(text, capacity);
+    sn_verdict_fini(&verdict);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pass_has_this_form),        cmocka_unit_test(one_bad_start_is_a_bad_sum),
         cmocka_unit_test(nothing_run_is_no_pass),      cmocka_unit_test(failures_are_bounded),
-        cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(memory_may_run_out_anywhere), cmocka_unit_test(an_interrupt_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

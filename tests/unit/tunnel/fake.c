@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/meter.h"
 #include "plugin/loader.h"
 
 static struct fake *of(struct sn_ctx *ctx)
@@ -100,6 +101,10 @@ static enum sn_err host_listen(struct sn_ctx *ctx, const char *address, uint64_t
     struct fake *f = of(ctx);
     enum sn_err err = answer(f, FAKE_LISTEN);
     if (f->busy_address != NULL && strcmp(f->busy_address, address) == 0) err = SN_EINUSE;
+    for (uint64_t i = 1; i <= f->listener_count; i++) {
+        int is_same = strcmp(f->listener_addresses[i], address) == 0;
+        if (f->is_listener_open[i] && is_same) err = SN_EINUSE;
+    }
     if (err != SN_OK) {
         note(f, "listen %s: %s\n", address, sn_err_name(err));
         return err;
@@ -107,6 +112,8 @@ static enum sn_err host_listen(struct sn_ctx *ctx, const char *address, uint64_t
     uint64_t id = ++f->listener_count;
     assert_true(id < FAKE_THINGS_MAX);
     f->listener_tokens[id] = token;
+    (void)snprintf(f->listener_addresses[id], sizeof f->listener_addresses[id], "%s",
+                   address); /* fits, in these tests */
     f->is_listener_open[id] = 1;
     out_listener->id = id;
     (void)snprintf(out_bound, bound_capacity, "%s", address); /* fits */
@@ -197,6 +204,21 @@ static enum sn_err host_splice(struct sn_ctx *ctx, struct sn_stream_ref stream,
     return SN_OK;
 }
 
+static enum sn_err host_tune(struct sn_ctx *ctx, struct sn_stream_ref stream,
+                             const struct sn_stream_options *options)
+{
+    struct fake *f = of(ctx);
+    enum sn_err err = answer(f, FAKE_TUNE);
+    if (err != SN_OK) return err;
+    struct fake_stream *s = &f->streams[stream.id];
+    assert_int_equal(options->size, sizeof *options);
+    if (s->is_down) return SN_OK; /* as the real host: it is gone */
+    sn_meter_free(s->meter);
+    s->meter = sn_meter_ref(options->meter);
+    s->idle_ms = options->idle_ms;
+    return SN_OK;
+}
+
 static void host_reset(struct sn_ctx *ctx, struct sn_stream_ref stream, uint32_t err)
 {
     struct fake *f = of(ctx);
@@ -236,11 +258,32 @@ static const struct sn_host host_template = {
     .stream_accept = host_accept,
     .stream_splice = host_splice,
     .stream_reset = host_reset,
+    .stream_tune = host_tune,
     .agent_matches = host_matches,
 };
 
 /* --- Life
  * ------------------------------------------------------------------------------------------ */
+
+static struct sn_config_tree *parse(const char *yaml)
+{
+    struct sn_config_tree *tree = NULL;
+    struct sn_findings findings;
+    sn_findings_init(&findings);
+    enum sn_err err = sn_config_parse(yaml, strlen(yaml), "tunnel.yaml", &findings, &tree);
+    if (err == SN_OK) {
+        const struct sn_config_node *root = sn_config_root(tree);
+        err = sn_plugin_check_config(&sn_plugin, root, root, &findings);
+    }
+    for (uint32_t i = 0; i < findings.count; i++) {
+        char line[1024];
+        sn_finding_format(findings.items[i], line, sizeof line);
+        print_error("%s\n", line);
+    }
+    sn_findings_fini(&findings);
+    assert_int_equal(err, SN_OK);
+    return tree;
+}
 
 struct fake *fake_new(const char *yaml)
 {
@@ -251,26 +294,24 @@ struct fake *fake_new(const char *yaml)
     f->now_ms = 1000000;
     f->state = calloc(1, sni_tunnel_kind.state_bytes);
     assert_non_null(f->state);
-    if (yaml == NULL) return f;
-    struct sn_findings findings;
-    sn_findings_init(&findings);
-    enum sn_err err = sn_config_parse(yaml, strlen(yaml), "tunnel.yaml", &findings, &f->tree);
-    if (err == SN_OK) {
-        const struct sn_config_node *root = sn_config_root(f->tree);
-        err = sn_plugin_check_config(&sn_plugin, root, root, &findings);
-    }
-    for (uint32_t i = 0; i < findings.count; i++) {
-        char line[1024];
-        sn_finding_format(findings.items[i], line, sizeof line);
-        print_error("%s\n", line);
-    }
-    sn_findings_fini(&findings);
-    assert_int_equal(err, SN_OK);
+    if (yaml != NULL) f->tree = parse(yaml);
     return f;
+}
+
+void fake_configure(struct fake *f, const char *yaml)
+{
+    struct sn_config_tree *former = f->tree;
+    struct sn_event event = {.kind = SN_EVENT_CONFIG};
+    f->tree = yaml == NULL ? NULL : parse(yaml);
+    if (f->tree != NULL) event.config = sn_config_root(f->tree);
+    fake_handle(f, &event);
+    assert_int_equal(f->result, SN_OK);
+    sn_config_tree_free(former);
 }
 
 void fake_drop(struct fake *f)
 {
+    for (uint64_t i = 1; i <= f->stream_count; i++) sn_meter_free(f->streams[i].meter);
     sni_tunnel_kind.fini(f->state);
     sn_config_tree_free(f->tree);
     free(f->state);
@@ -292,6 +333,18 @@ void fake_free(struct fake *f)
     uint32_t free_count = 0;
     for (struct flow *flow = f->state->free; flow != NULL; flow = flow->next) free_count++;
     assert_int_equal(free_count, f->state->flows.count);
+    assert_int_equal(f->state->up, 0);
+    for (uint32_t i = 0; i < f->state->targets.count; i++) {
+        struct target *target = sni_tunnel_pool_at(&f->state->targets, i);
+        assert_null(target->guests);
+        assert_int_equal(target->pending + target->counts.open, 0);
+        assert_int_not_equal(target->state, TARGET_REMOVED);
+    }
+    for (uint32_t i = 0; i < f->state->forwards.count; i++) {
+        struct forward *forward = sni_tunnel_pool_at(&f->state->forwards, i);
+        assert_int_equal(forward->waiting + forward->counts.open, 0);
+        assert_int_not_equal(forward->state, FORWARD_REMOVED);
+    }
     fake_drop(f);
 }
 
@@ -392,6 +445,15 @@ void fake_up(struct fake *f, uint64_t stream)
     fake_handle(f, &event);
 }
 
+void fake_move(struct fake *f, uint64_t stream, uint64_t sent, uint64_t received)
+{
+    struct fake_stream *s = &f->streams[stream];
+    assert_false(s->is_down);
+    sn_meter_add(s->meter, sent, received);
+    s->sent += sent;
+    s->received += received;
+}
+
 void fake_down(struct fake *f, uint64_t stream, enum sn_err err, uint64_t sent, uint64_t received)
 {
     struct fake_stream *s = &f->streams[stream];
@@ -401,6 +463,10 @@ void fake_down(struct fake *f, uint64_t stream, enum sn_err err, uint64_t sent, 
                              .sent_bytes = sent,
                              .received_bytes = received};
     assert_false(s->is_down);
+    assert_true(sent >= s->sent && received >= s->received);
+    sn_meter_add(s->meter, sent - s->sent, received - s->received);
+    sn_meter_free(s->meter);
+    s->meter = NULL;
     s->is_down = 1;
     s->is_reset = 0;
     event.stream.id = stream;
@@ -410,7 +476,8 @@ void fake_down(struct fake *f, uint64_t stream, enum sn_err err, uint64_t sent, 
 void fake_settle(struct fake *f)
 {
     for (uint64_t i = 1; i <= f->stream_count; i++) {
-        if (f->streams[i].is_reset) fake_down(f, i, SN_ERESET, 0, 0);
+        struct fake_stream *s = &f->streams[i];
+        if (s->is_reset) fake_down(f, i, SN_ERESET, s->sent, s->received);
     }
 }
 
@@ -443,4 +510,38 @@ void fake_message(struct fake *f, const char *agent, const char *type, uint64_t 
                              .correlation = correlation};
     fake_handle(f, &event);
     assert_int_equal(f->result, SN_OK);
+}
+
+struct forward *fake_forward(struct fake *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->state->forwards.count; i++) {
+        struct forward *forward = sni_tunnel_pool_at(&f->state->forwards, i);
+        if (forward->state != FORWARD_FREE && strcmp(forward->name, name) == 0) return forward;
+    }
+    fail_msg("no forward %s", name);
+    return NULL;
+}
+
+struct target *fake_target(struct fake *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->state->targets.count; i++) {
+        struct target *target = sni_tunnel_pool_at(&f->state->targets, i);
+        if (target->state != TARGET_FREE && strcmp(target->name, name) == 0) return target;
+    }
+    fail_msg("no target %s", name);
+    return NULL;
+}
+
+uint64_t fake_sent(const struct counts *counts)
+{
+    uint64_t sent = 0, received = 0;
+    sn_meter_read(counts->meter, &sent, &received);
+    return sent;
+}
+
+uint64_t fake_received(const struct counts *counts)
+{
+    uint64_t sent = 0, received = 0;
+    sn_meter_read(counts->meter, &sent, &received);
+    return received;
 }

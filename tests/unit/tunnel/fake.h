@@ -25,6 +25,7 @@ enum fake_call {
     FAKE_OPEN,
     FAKE_ACCEPT,
     FAKE_SPLICE,
+    FAKE_TUNE,
     FAKE_TIMER,
     FAKE_REPLY,
     FAKE_CALL_COUNT
@@ -37,6 +38,9 @@ struct fake_stream {
     uint8_t is_reset; /* by the actor; its STREAM_DOWN was not sent yet */
     uint8_t is_down;
     uint64_t conn; /* spliced */
+    uint64_t idle_ms;
+    struct sn_meter *meter;  /* held until it is down */
+    uint64_t sent, received; /* counted already */
 };
 
 struct fake_conn {
@@ -69,6 +73,7 @@ struct fake {
     struct fake_dial dials[FAKE_THINGS_MAX];
     uint64_t listener_tokens[FAKE_THINGS_MAX];
     uint8_t is_listener_open[FAKE_THINGS_MAX];
+    char listener_addresses[FAKE_THINGS_MAX][32];
     uint64_t stream_count, conn_count, dial_count, listener_count;
     struct {
         uint64_t token;
@@ -91,6 +96,8 @@ void fake_drop(struct fake *f);
 
 void fake_start(struct fake *f); /* and wants SN_OK */
 void fake_stop(struct fake *f);
+/* Gives it another configuration, NULL for none; the former one is gone afterwards. */
+void fake_configure(struct fake *f, const char *yaml);
 void fake_handle(struct fake *f, struct sn_event *event);
 
 /* Compares what was noted since the last call. */
@@ -103,11 +110,19 @@ uint64_t fake_ask_bytes(struct fake *f, const char *agent, const void *meta, uin
 uint64_t fake_dialed(struct fake *f, uint64_t dial); /* the connection */
 void fake_dial_failed(struct fake *f, uint64_t dial, enum sn_err err);
 void fake_up(struct fake *f, uint64_t stream);
+/* Bytes move in a stream that is up. */
+void fake_move(struct fake *f, uint64_t stream, uint64_t sent, uint64_t received);
+/* sent and received: all of its life. */
 void fake_down(struct fake *f, uint64_t stream, enum sn_err err, uint64_t sent, uint64_t received);
 /* Sends the STREAM_DOWN of streams that the actor has reset. */
 void fake_settle(struct fake *f);
 /* Lets time pass; timers fire when they are due. */
 void fake_wait(struct fake *f, uint64_t ms);
+/* The forward or target of that name, also a removed one that has flows; fails the test when there is none. */
+struct forward *fake_forward(struct fake *f, const char *name);
+struct target *fake_target(struct fake *f, const char *name);
+uint64_t fake_sent(const struct counts *counts);
+uint64_t fake_received(const struct counts *counts);
 void fake_message(struct fake *f, const char *agent, const char *type, uint64_t correlation);
 
 #endif

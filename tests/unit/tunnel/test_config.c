@@ -92,6 +92,14 @@ static void mistakes_are_found(void **state)
     expect("targets: {web: {address: \"h:1\", allow: a/b, connect_wait_ms: 600001}}\n",
            "t.yaml:1:62: targets.web.connect_wait_ms: `600001` is out of range; allowed are 0 to "
            "600000\n");
+    expect(
+        "targets: {web: {address: \"h:1\", allow: a/b, max_connections: 0}}\n",
+        "t.yaml:1:62: targets.web.max_connections: `0` is out of range; allowed are 1 to 65536\n");
+    expect("targets: {web: {address: \"h:1\", allow: a/b, max_per_agent: 65537}}\n",
+           "t.yaml:1:60: targets.web.max_per_agent: `65537` is out of range; allowed are 1 to "
+           "65536\n");
+    expect("forwards: {web: {listen: \"127.0.0.1:1\", to: p/h, target: w, idle_ms: -1}}\n",
+           "t.yaml:1:70: forwards.web.idle_ms: `-1` is out of range; allowed are 0 to 604800000\n");
     expect("forwards: {web: {listen: \"127.0.0.1:1\", to: paris, target: web}}\n",
            "t.yaml:1:45: forwards.web.to: expected an agent as site/agent, found `paris`\n");
     expect("forwards: {web: {listen: \"127.0.0.1:1\", to: p/h, target: We}}\n",

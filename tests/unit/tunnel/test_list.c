@@ -49,16 +49,18 @@ static void answers_with_everything(void **state)
         "{\"forwards\":["
         "{\"name\":\"web\",\"listen\":\"127.0.0.1:8080\",\"to\":\"paris/hub\",\"target\":\"web\","
         "\"state\":\"listening\",\"bound\":\"127.0.0.1:8080\",\"waiting\":0,\"open\":1,\"opened\":"
-        "2,\"failed\":0,"
-        "\"sent_bytes\":12,\"received_bytes\":3456,\"error\":\"\"},"
+        "2,\"failed\":0,\"refused\":0,"
+        "\"sent_bytes\":12,\"received_bytes\":3456,\"sent_rate\":0,\"received_rate\":0,"
+        "\"errors\":{},\"error\":\"\"},"
         "{\"name\":\"shell\",\"listen\":\"127.0.0.1:22\",\"to\":\"paris/hub\",\"target\":\"ssh\","
         "\"state\":\"failed\",\"bound\":\"\",\"waiting\":0,\"open\":0,\"opened\":0,\"failed\":0,"
-        "\"sent_bytes\":0,"
-        "\"received_bytes\":0,\"error\":\"somebody else holds it\"}],"
+        "\"refused\":0,\"sent_bytes\":0,\"received_bytes\":0,\"sent_rate\":0,"
+        "\"received_rate\":0,\"errors\":{},\"error\":\"somebody else holds it\"}],"
         "\"targets\":["
-        "{\"name\":\"db\",\"address\":\"10.0.0.5:5432\",\"open\":1,\"opened\":1,\"denied\":0,"
-        "\"failed\":0,\"sent_bytes\":0,\"received_bytes\":0,"
-        "\"last_error\":\"connection refused, or no way to the address\"}]}");
+        "{\"name\":\"db\",\"address\":\"10.0.0.5:5432\",\"waiting\":1,\"open\":1,\"opened\":1,"
+        "\"denied\":0,\"failed\":0,\"refused\":0,\"sent_bytes\":0,\"received_bytes\":0,"
+        "\"sent_rate\":0,\"received_rate\":0,\"errors\":{},"
+        "\"last_error\":\"no way to the address\"}]}");
     fake_stop(f);
     fake_message(f, "", "tunnel.list", 9);
     assert_non_null(
@@ -98,6 +100,69 @@ static void waiting_clients_are_told(void **state)
     fake_client(f, 1); /* refused at once */
     expect_in_list(f, "\"waiting\":0");
     fake_down(f, 1, SN_OK, 0, 0);
+    fake_stop(f);
+    fake_free(f);
+}
+
+/* Bytes are there while they move, with their rate over the last seconds; afterwards it falls to zero, and then no
+ * timer runs any more. */
+static void bytes_and_rates_are_live(void **state)
+{
+    (void)state;
+    struct fake *f = fake_new(config);
+    fake_start(f);
+    assert_false(f->timers[TOKEN_RATE_TICK].is_set);
+    fake_client(f, 1);
+    assert_false(f->timers[TOKEN_RATE_TICK].is_set);
+    fake_up(f, 1);
+    fake_move(f, 1, 1000, 50);
+    expect_in_list(f, "\"sent_bytes\":1000,\"received_bytes\":50,\"sent_rate\":0,");
+    fake_wait(f, 500);
+    expect_in_list(f, "\"sent_rate\":2000,\"received_rate\":100,");
+    for (int i = 0; i < 10; i++) {
+        fake_wait(f, 1000);
+        fake_move(f, 1, 3000, 0);
+    }
+    expect_in_list(f, "\"sent_bytes\":31000,\"received_bytes\":50,");
+    /* Samples at 7, 8, 9 and 10 s; this is 10.5 s: 12,000 bytes in 3.5 s. */
+    expect_in_list(f, "\"sent_rate\":3428,\"received_rate\":0,");
+    fake_down(f, 1, SN_OK, 31000, 50);
+    fake_wait(f, 5000);
+    expect_in_list(f, "\"sent_bytes\":31000,\"received_bytes\":50,\"sent_rate\":0,");
+    assert_false(f->timers[TOKEN_RATE_TICK].is_set);
+    /* A pause is no part of the next rate. */
+    fake_wait(f, 1000000);
+    fake_client(f, 1);
+    fake_up(f, 2);
+    fake_move(f, 2, 0, 500);
+    fake_wait(f, 1000);
+    expect_in_list(f, "\"sent_rate\":0,\"received_rate\":500,");
+    fake_down(f, 2, SN_OK, 0, 500);
+    fake_stop(f);
+    fake_free(f);
+}
+
+static void errors_are_told_by_kind(void **state)
+{
+    (void)state;
+    struct fake *f =
+        fake_new("targets:\n"
+                 "  db: {address: \"10.0.0.5:5432\", allow: \"a/*\", connect_wait_ms: 0}\n"
+                 "forwards:\n"
+                 "  web: {listen: \"127.0.0.1:8080\", to: p/h, target: web}\n");
+    static const enum sn_err ends[] = {SN_EDENIED, SN_EUNREACHABLE, SN_EDENIED, SN_ERR_COUNT + 5};
+    fake_start(f);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        uint64_t stream = f->stream_count + 1;
+        fake_client(f, 1);
+        fake_down(f, stream, ends[i], 0, 0);
+    }
+    expect_in_list(f, "\"errors\":{\"denied\":2,\"unreachable\":1,\"unknown-error\":1},\"error\"");
+    fake_ask(f, "b/x", "db");
+    fake_ask(f, "a/x", "db");
+    fake_dial_failed(f, 1, SN_ETIMEDOUT);
+    expect_in_list(f, "\"errors\":{\"denied\":1,\"timed-out\":1},\"last_error\"");
+    fake_settle(f);
     fake_stop(f);
     fake_free(f);
 }
@@ -175,6 +240,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_with_everything),
         cmocka_unit_test(waiting_clients_are_told),
+        cmocka_unit_test(bytes_and_rates_are_live),
+        cmocka_unit_test(errors_are_told_by_kind),
         cmocka_unit_test(nothing_is_an_answer_too),
         cmocka_unit_test(only_this_agent_is_answered),
         cmocka_unit_test(what_does_not_fit_is_counted),
