@@ -202,8 +202,12 @@ static int call(struct sn_rig *rig, struct sn_soak_agent *agent,
     enum sn_err err = sn_control_call(&agent->client, request, out_reply);
     if (err == SN_OK && out_reply->err == SN_OK) return 1;
     if (err != SN_OK && !is_alive(rig, agent)) return 0;
-    sn_verdict_fail(&rig->soak->verdict, "%s: %s: %s", agent->name, request->verb,
-                    err != SN_OK ? sn_err_text(err) : out_reply->text);
+    /* Its own actor is not there when its plugin is not, or was refused. */
+    int is_missing = err == SN_OK && out_reply->err == SN_ENOENT && request->to[0] != '\0';
+    sn_verdict_fail(&rig->soak->verdict, "%s: %s: %s%s", agent->name, request->verb,
+                    err != SN_OK ? sn_err_text(err) : out_reply->text,
+                    is_missing ? "; is the plugin `soak` there? --keep keeps the log that says"
+                               : "");
     return 0;
 }
 
