@@ -64,6 +64,7 @@ struct world {
     void (*order)(struct world *world);
     sem_t done;
     uint8_t *scratch; /* SN_PARCEL_BYTES_MAX + 1 */
+    uint32_t descriptors_wanted;
 };
 
 /* A worker and a run folder. The folder must exist. */
