@@ -21,22 +21,22 @@
 /* Below the range from which the system chooses ports by itself, so that no other connection takes one between our
  * choice and the agent's bind. */
 #define PORT_MIN      20000u
-#define PORTS         4000u
+#define PORTS         3000u
 #define PORT_ATTEMPTS 100u
 
 /* --- Making -------------------------------------------------------------------------------------------------- */
 
-/* A free port of the index-th range. */
-static enum sn_err choose_port(struct sn_env *env, uint32_t range, uint16_t *out_port)
+enum sn_err sn_soak_choose_port(struct sn_env *env, enum sn_soak_ports range, uint16_t *out_port)
 {
     for (unsigned i = 0; i < PORT_ATTEMPTS; i++) {
         uint16_t random = 0;
         struct sn_sock sock;
         struct sn_netaddr bound;
         sn_env_random(env, &random, sizeof random);
-        struct sn_netaddr addr = {.family = SN_NETADDR_IP4,
-                                  .port = (uint16_t)(PORT_MIN + range * PORTS + random % PORTS),
-                                  .ip = {127, 0, 0, 1}};
+        struct sn_netaddr addr = {
+            .family = SN_NETADDR_IP4,
+            .port = (uint16_t)(PORT_MIN + (unsigned)range * PORTS + random % PORTS),
+            .ip = {127, 0, 0, 1}};
         if (sn_env_listen(env, &addr, &sock, &bound) != SN_OK) continue;
         sn_env_close(env, sock);
         *out_port = bound.port;
@@ -124,9 +124,10 @@ int sn_rig_open(struct sn_soak *soak, uint32_t number, uint16_t target_port, str
     enum sn_err err = rig->folder == NULL ? SN_ENOMEM : SN_OK;
     if (err == SN_OK) err = make_agent(rig, SN_SOAK_HUB, "hub.log", &rig->hub);
     if (err == SN_OK) err = make_agent(rig, SN_SOAK_EDGE, "edge.log", &rig->edge);
-    if (err == SN_OK) err = choose_port(soak->env, 0, &rig->hub_port);
-    if (err == SN_OK) err = choose_port(soak->env, 1, &rig->edge_port);
-    if (err == SN_OK) err = choose_port(soak->env, 2, &rig->forward_port);
+    if (err == SN_OK) err = sn_soak_choose_port(soak->env, SN_SOAK_PORTS_HUB, &rig->hub_port);
+    if (err == SN_OK) err = sn_soak_choose_port(soak->env, SN_SOAK_PORTS_EDGE, &rig->edge_port);
+    if (err == SN_OK)
+        err = sn_soak_choose_port(soak->env, SN_SOAK_PORTS_FORWARD, &rig->forward_port);
     if (err == SN_OK) err = sn_env_folder_make(soak->env, rig->folder, 0700);
     if (err == SN_OK) return write_and_render(rig, number);
     sn_verdict_fail(&soak->verdict, "folder %s: %s", name, sn_err_text(err));

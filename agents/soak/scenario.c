@@ -47,6 +47,8 @@ const struct sn_config_field sn_soak_tunnel_fields[] = {
      .help = "Transfers, each through agents that were just started."},
     {.key = "bytes", .kind = SN_CONFIG_INT, .min = 1, .max = SN_SOAK_BYTES_MAX, .def = "33554432",
      .help = "Bytes of one transfer, first to the target and then back."},
+    {.key = "target_late_ms", .kind = SN_CONFIG_INT, .min = 0, .max = 10000, .def = "0",
+     .help = "The client sends this long before the target starts, in milliseconds."},
     DIAL_ROW, BUSY_ROW, TIMEOUT_ROW,
     {0},
 };
@@ -83,8 +85,10 @@ static void read_delivery(const struct sn_config_node *root, struct sn_findings 
 
 static void read_tunnel(const struct sn_config_node *root, struct sn_scenario *scenario)
 {
-    scenario->starts = (uint32_t)sn_config_get_int(root, sn_soak_tunnel_fields, "runs");
-    scenario->bytes = (uint32_t)sn_config_get_int(root, sn_soak_tunnel_fields, "bytes");
+    const struct sn_config_field *fields = sn_soak_tunnel_fields;
+    scenario->starts = (uint32_t)sn_config_get_int(root, fields, "runs");
+    scenario->bytes = (uint32_t)sn_config_get_int(root, fields, "bytes");
+    scenario->target_late_ms = (uint32_t)sn_config_get_int(root, fields, "target_late_ms");
 }
 
 static enum sn_err read_tree(const struct sn_config_node *root, struct sn_findings *findings,

@@ -19,11 +19,12 @@ struct sn_scenario {
     uint32_t messages;
     uint32_t size_min;
     uint32_t size_max;
-    uint8_t is_control;     /* class of the messages */
-    uint8_t is_dialed_both; /* the hub dials the edge, too */
-    uint32_t bytes;         /* each way */
-    uint32_t busy;          /* processes that keep a processor busy */
-    uint32_t timeout_ms;    /* of one start, from its processes to its last message */
+    uint8_t is_control;      /* class of the messages */
+    uint8_t is_dialed_both;  /* the hub dials the edge, too */
+    uint32_t bytes;          /* each way */
+    uint32_t target_late_ms; /* the target listens only so long after the client connected */
+    uint32_t busy;           /* processes that keep a processor busy */
+    uint32_t timeout_ms;     /* of one start, from its processes to its last message */
 };
 
 extern const struct sn_config_field sn_soak_delivery_fields[];

@@ -46,6 +46,14 @@ void sn_soak_fill(uint64_t seed, uint8_t *out, size_t size);
 
 /* --- Two agents (rig.c) ------------------------------------------------------------------------------------ */
 
+/* Ranges of ports, one for each use, so that two choices never meet. */
+enum sn_soak_ports {
+    SN_SOAK_PORTS_HUB,
+    SN_SOAK_PORTS_EDGE,
+    SN_SOAK_PORTS_FORWARD,
+    SN_SOAK_PORTS_TARGET
+};
+
 #define SN_SOAK_HUB  "north/hub"
 #define SN_SOAK_EDGE "south/edge"
 
@@ -71,6 +79,9 @@ struct sn_rig {
     uint16_t target_port;  /* 0: no tunnel */
 };
 
+/* A port of 127.0.0.1 where nobody listens. Errors: EINUSE. */
+SN_MUST_CHECK enum sn_err sn_soak_choose_port(struct sn_env *env, enum sn_soak_ports range,
+                                              uint16_t *out_port);
 /* Makes the folder of the number-th start (from 1) and renders the fleet there. The rig is closed in any case. */
 SN_MUST_CHECK int sn_rig_open(struct sn_soak *soak, uint32_t number, uint16_t target_port,
                               struct sn_rig *out_rig);
@@ -96,7 +107,7 @@ SN_MUST_CHECK int sn_rig_check_ledgers(struct sn_rig *rig, uint64_t messages,
 SN_MUST_CHECK int sn_soak_delivery_run(struct sn_rig *rig, struct sn_soak_run *run);
 
 struct sn_soak_tunnel {
-    struct sn_sock listener; /* the target: the runner itself */
+    struct sn_sock listener; /* the target: the runner itself; none while a late one is not up */
     uint16_t port;
     uint8_t *sent; /* `bytes` of the scenario */
     uint8_t *got;

@@ -22,22 +22,28 @@ struct transfer {
     struct sn_sock service; /* accepted from the target */
     uint64_t deadline_ns;
     size_t size;
+    size_t offset; /* of what was written in this direction; size + 1: to the end */
 };
+
+static enum sn_err listen_target(struct sn_soak *soak, struct sn_soak_tunnel *tunnel)
+{
+    struct sn_netaddr addr = {.family = SN_NETADDR_IP4, .port = tunnel->port, .ip = {127, 0, 0, 1}};
+    struct sn_netaddr bound;
+    return sn_env_listen(soak->env, &addr, &tunnel->listener, &bound);
+}
 
 enum sn_err sn_soak_tunnel_open(struct sn_soak *soak, struct sn_soak_tunnel *out_tunnel)
 {
     struct sn_soak_tunnel tunnel = {.listener = SN_SOCK_NONE};
-    struct sn_netaddr addr = {.family = SN_NETADDR_IP4, .ip = {127, 0, 0, 1}};
-    struct sn_netaddr bound;
     tunnel.sent = sn_alloc_raw(soak->scenario.bytes);
     tunnel.got = sn_alloc_raw(soak->scenario.bytes + EXTRA_BYTES);
     enum sn_err err = tunnel.sent == NULL || tunnel.got == NULL ? SN_ENOMEM : SN_OK;
-    if (err == SN_OK) err = sn_env_listen(soak->env, &addr, &tunnel.listener, &bound);
+    if (err == SN_OK) err = sn_soak_choose_port(soak->env, SN_SOAK_PORTS_TARGET, &tunnel.port);
+    if (err == SN_OK && soak->scenario.target_late_ms == 0) err = listen_target(soak, &tunnel);
     if (err != SN_OK) {
         sn_soak_tunnel_close(soak, &tunnel);
         return err;
     }
-    tunnel.port = bound.port;
     *out_tunnel = tunnel;
     return SN_OK;
 }
@@ -59,7 +65,7 @@ static enum sn_err wait_for(struct transfer *transfer, struct sn_sock sock, unsi
     return err == SN_ETIMEDOUT ? SN_OK : err;
 }
 
-static enum sn_err connect_both(struct transfer *transfer)
+static enum sn_err connect_client(struct transfer *transfer)
 {
     struct sn_env *env = transfer->rig->soak->env;
     struct sn_netaddr addr = {
@@ -70,32 +76,51 @@ static enum sn_err connect_both(struct transfer *transfer)
         err = wait_for(transfer, transfer->client, SN_READY_WRITE);
         if (err != SN_OK) return err;
     }
-    if (err != SN_OK) return err;
+    return err;
+}
+
+/* Writes what the socket takes. At the end: closes that direction. */
+static enum sn_err push(struct transfer *transfer, struct sn_sock sock)
+{
+    struct sn_env *env = transfer->rig->soak->env;
+    enum sn_err err = SN_OK;
+    if (transfer->offset > transfer->size) return SN_OK; /* closed */
+    while (transfer->offset < transfer->size && err == SN_OK) {
+        size_t sent = 0;
+        size_t chunk = transfer->size - transfer->offset;
+        if (chunk > CHUNK_BYTES) chunk = CHUNK_BYTES;
+        err = sn_env_write(env, sock, transfer->tunnel->sent + transfer->offset, chunk, &sent);
+        if (err == SN_OK) transfer->offset += sent;
+    }
+    if (err != SN_OK) return err == SN_EAGAIN ? SN_OK : err;
+    sn_env_shutdown_write(env, sock);
+    transfer->offset = transfer->size + 1;
+    return SN_OK;
+}
+
+/* The client sends while nobody listens at the target, for as long as the scenario says. */
+static enum sn_err send_before_target(struct transfer *transfer)
+{
+    struct sn_soak *soak = transfer->rig->soak;
+    uint64_t until_ns = sn_soak_deadline(soak, soak->scenario.target_late_ms);
+    while (!sn_soak_is_over(soak, until_ns)) {
+        enum sn_err err = push(transfer, transfer->client);
+        if (err != SN_OK) return err;
+        sn_soak_pause(soak, SN_SOAK_POLL_MS);
+    }
+    return listen_target(soak, transfer->tunnel);
+}
+
+static enum sn_err accept_service(struct transfer *transfer)
+{
+    struct sn_env *env = transfer->rig->soak->env;
     struct sn_sock listener = transfer->tunnel->listener;
+    enum sn_err err;
     while ((err = sn_env_accept(env, listener, &transfer->service, NULL)) == SN_EAGAIN) {
         err = wait_for(transfer, listener, SN_READY_READ);
         if (err != SN_OK) return err;
     }
     return err;
-}
-
-/* Writes what the socket takes. At the end: closes that direction. */
-static enum sn_err push(struct transfer *transfer, struct sn_sock sock, size_t *offset)
-{
-    struct sn_env *env = transfer->rig->soak->env;
-    enum sn_err err = SN_OK;
-    if (*offset > transfer->size) return SN_OK; /* closed */
-    while (*offset < transfer->size && err == SN_OK) {
-        size_t sent = 0;
-        size_t chunk = transfer->size - *offset;
-        if (chunk > CHUNK_BYTES) chunk = CHUNK_BYTES;
-        err = sn_env_write(env, sock, transfer->tunnel->sent + *offset, chunk, &sent);
-        if (err == SN_OK) *offset += sent;
-    }
-    if (err != SN_OK) return err == SN_EAGAIN ? SN_OK : err;
-    sn_env_shutdown_write(env, sock);
-    *offset = transfer->size + 1;
-    return SN_OK;
 }
 
 /* Sends everything from one end and reads to the end of the stream at the other. Errors: as of sockets; ETOOBIG when
@@ -104,10 +129,9 @@ static enum sn_err run_one_way(struct transfer *transfer, struct sn_sock from, s
                                size_t *out_got)
 {
     struct sn_env *env = transfer->rig->soak->env;
-    size_t offset = 0;
     for (;;) {
         size_t got = 0;
-        enum sn_err err = push(transfer, from, &offset);
+        enum sn_err err = push(transfer, from);
         if (err != SN_OK) return err;
         size_t room = transfer->size + EXTRA_BYTES - *out_got;
         if (room == 0) return SN_ETOOBIG;
@@ -139,11 +163,10 @@ static void count(const struct transfer *transfer, size_t got, struct sn_soak_ru
 }
 
 static int transfer_one_way(struct transfer *transfer, const char *way, struct sn_sock from,
-                            struct sn_sock to, uint64_t seed, struct sn_soak_run *run)
+                            struct sn_sock to, struct sn_soak_run *run)
 {
     struct sn_soak_verdict *verdict = &transfer->rig->soak->verdict;
     size_t got = 0;
-    sn_soak_fill(seed, transfer->tunnel->sent, transfer->size);
     enum sn_err err = run_one_way(transfer, from, to, &got);
     count(transfer, got, run);
     if (err == SN_OK && run->is_digest_equal) return 1;
@@ -153,18 +176,28 @@ static int transfer_one_way(struct transfer *transfer, const char *way, struct s
     return 0;
 }
 
+static void begin(struct transfer *transfer, uint64_t seed)
+{
+    sn_soak_fill(seed, transfer->tunnel->sent, transfer->size);
+    transfer->offset = 0;
+}
+
 static int transfer_both_ways(struct transfer *transfer, struct sn_soak_run *run)
 {
     struct sn_soak *soak = transfer->rig->soak;
     uint64_t seed = soak->seed ^ ((uint64_t)(soak->verdict.run_count + 1) << 32);
-    enum sn_err err = connect_both(transfer);
+    begin(transfer, seed);
+    enum sn_err err = connect_client(transfer);
+    if (err == SN_OK && soak->scenario.target_late_ms != 0) err = send_before_target(transfer);
+    if (err == SN_OK) err = accept_service(transfer);
     if (err != SN_OK) {
         sn_verdict_fail(&soak->verdict, "no connection through the forward: %s", sn_err_text(err));
         return 0;
     }
     run->is_digest_equal = 1;
-    return transfer_one_way(transfer, "up", transfer->client, transfer->service, seed, run) &&
-           transfer_one_way(transfer, "down", transfer->service, transfer->client, ~seed, run);
+    if (!transfer_one_way(transfer, "up", transfer->client, transfer->service, run)) return 0;
+    begin(transfer, ~seed);
+    return transfer_one_way(transfer, "down", transfer->service, transfer->client, run);
 }
 
 int sn_soak_tunnel_run(struct sn_rig *rig, struct sn_soak_tunnel *tunnel, struct sn_soak_run *run)
@@ -180,5 +213,9 @@ int sn_soak_tunnel_run(struct sn_rig *rig, struct sn_soak_tunnel *tunnel, struct
     if (!is_fine) run->is_digest_equal = 0;
     if (sn_sock_is_open(transfer.client)) sn_env_close(soak->env, transfer.client);
     if (sn_sock_is_open(transfer.service)) sn_env_close(soak->env, transfer.service);
+    if (soak->scenario.target_late_ms != 0 && sn_sock_is_open(tunnel->listener)) {
+        sn_env_close(soak->env, tunnel->listener);
+        tunnel->listener = SN_SOCK_NONE;
+    }
     return is_fine && sn_rig_await_no_streams(rig) && sn_rig_check_ledgers(rig, 0, run);
 }

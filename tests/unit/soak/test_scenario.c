@@ -55,6 +55,7 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_int_equal(tunnel.kind, SN_SOAK_TUNNEL);
     assert_int_equal(tunnel.starts, 1);
     assert_int_equal(tunnel.bytes, 32 << 20);
+    assert_int_equal(tunnel.target_late_ms, 0);
 }
 
 static void every_key_is_read(void **state)
@@ -71,10 +72,12 @@ static void every_key_is_read(void **state)
     assert_true(scenario.is_dialed_both);
     assert_int_equal(scenario.busy, 2);
     assert_int_equal(scenario.timeout_ms, 1000);
-    scenario = good("scenario: tunnel\nruns: 4\nbytes: 9\ndial: both\nbusy: 64\n");
+    scenario = good("scenario: tunnel\nruns: 4\nbytes: 9\ndial: both\nbusy: 64\n"
+                    "target_late_ms: 20\n");
     assert_int_equal(scenario.starts, 4);
     assert_int_equal(scenario.bytes, 9);
     assert_int_equal(scenario.busy, 64);
+    assert_int_equal(scenario.target_late_ms, 20);
     assert_true(scenario.is_dialed_both);
 }
 
@@ -102,6 +105,8 @@ static void bad_files_are_refused_with_a_place(void **state)
         {"scenario: delivery\nsize_min: 65537\n", "s.yaml:2:11: size_min: the smallest"},
         {"scenario: tunnel\nbusy: 65\n", "s.yaml:2:7: busy: "},
         {"scenario: tunnel\nbytes: 268435457\n", "s.yaml:2:8: bytes: "},
+        {"scenario: tunnel\ntarget_late_ms: 10001\n", "s.yaml:2:17: target_late_ms: "},
+        {"scenario: delivery\ntarget_late_ms: 1\n", "s.yaml:2:1: target_late_ms: "},
         {"scenario: tunnel\ntimeout_ms: 999\n", "s.yaml:2:13: timeout_ms: "},
         {"scenario: tunnel\nscenario: tunnel\n", "s.yaml:2:1: "},
         {"- scenario\n", "s.yaml:1:1: "},
@@ -123,10 +128,12 @@ static void shipped_scenarios_are_what_they_promise(void **state)
         const char *name;
         struct sn_scenario wanted;
     } cases[] = {
-        {"delivery", {SN_SOAK_DELIVERY, 40, 800, 64, 65536, 0, 1, 0, 0, 90000}},
-        {"tunnel", {SN_SOAK_TUNNEL, 5, 0, 0, 0, 0, 0, 32 << 20, 8, 90000}},
-        {"quick-delivery", {SN_SOAK_DELIVERY, 3, 800, 64, 65536, 0, 0, 0, 0, 90000}},
-        {"quick-tunnel", {SN_SOAK_TUNNEL, 2, 0, 0, 0, 0, 0, 4 << 20, 2, 90000}},
+        {"delivery", {SN_SOAK_DELIVERY, 40, 800, 64, 65536, 0, 1, 0, 0, 0, 90000}},
+        {"tunnel", {SN_SOAK_TUNNEL, 5, 0, 0, 0, 0, 0, 32 << 20, 0, 8, 90000}},
+        {"late-tunnel", {SN_SOAK_TUNNEL, 5, 0, 0, 0, 0, 0, 32 << 20, 3000, 0, 90000}},
+        {"quick-delivery", {SN_SOAK_DELIVERY, 3, 800, 64, 65536, 0, 0, 0, 0, 0, 90000}},
+        {"quick-tunnel", {SN_SOAK_TUNNEL, 2, 0, 0, 0, 0, 0, 4 << 20, 0, 2, 90000}},
+        {"quick-late-tunnel", {SN_SOAK_TUNNEL, 1, 0, 0, 0, 0, 0, 4 << 20, 3000, 0, 90000}},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char path[512];
@@ -146,6 +153,7 @@ static void shipped_scenarios_are_what_they_promise(void **state)
         assert_int_equal(got.size_max, wanted->size_max);
         assert_int_equal(got.is_dialed_both, wanted->is_dialed_both);
         assert_int_equal(got.bytes, wanted->bytes);
+        assert_int_equal(got.target_late_ms, wanted->target_late_ms);
         assert_int_equal(got.busy, wanted->busy);
         assert_int_equal(got.timeout_ms, wanted->timeout_ms);
     }
