@@ -192,6 +192,11 @@ def threads(pid):
     return len(os.listdir("/proc/%d/task" % pid))
 
 
+def rss_kib(pid):
+    with open("/proc/%d/status" % pid) as file:
+        return int(re.search(r"^VmRSS:\s+(\d+)", file.read(), re.M).group(1))
+
+
 def settled_figures(pid, seconds=10.0, still=0.5):
     """Descriptors and threads once they have not changed for a while: what was closed may still be leaving."""
     end = time.monotonic() + seconds
