@@ -51,6 +51,11 @@ uint32_t sn_env_cpu_count(struct sn_env *env)
     return count;
 }
 
+void sn_env_trim(struct sn_env *env)
+{
+    ops_of(env)->trim(env);
+}
+
 enum sn_err sn_env_loop_new(struct sn_env *env, const char *name, sn_step_fn step, void *arg,
                             struct sn_loop **out_loop)
 {

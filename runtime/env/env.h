@@ -45,6 +45,9 @@ int64_t sn_env_wall_ms(struct sn_env *env);
 void sn_env_random(struct sn_env *env, void *out, size_t size);
 /* Number of processors to use. */
 uint32_t sn_env_cpu_count(struct sn_env *env);
+/* Gives memory that was freed back to the system. May take milliseconds, so call it from an offloaded job. Does
+ * nothing where the allocator cannot. */
+void sn_env_trim(struct sn_env *env);
 
 /* --- Loops ------------------------------------------------------------------------------------ */
 

@@ -33,6 +33,7 @@ struct sn_env_ops {
     int64_t (*wall_ms)(struct sn_env *env);
     void (*random)(struct sn_env *env, void *out, size_t size);
     uint32_t (*cpu_count)(struct sn_env *env);
+    void (*trim)(struct sn_env *env);
 
     enum sn_err (*loop_new)(struct sn_env *env, const char *name, sn_step_fn step, void *arg,
                             struct sn_loop **out_loop);

@@ -132,6 +132,12 @@ static uint32_t posix_cpu_count(struct sn_env *env)
     return sni_posix_of(env)->cpu_count;
 }
 
+static void posix_trim(struct sn_env *env)
+{
+    (void)env;
+    (void)malloc_trim(0); /* whether there was anything to give does not matter */
+}
+
 /* The processors this process may run on, which a container or taskset may have restricted. */
 static uint32_t count_cpus(void)
 {
@@ -304,6 +310,7 @@ static const struct sn_env_ops posix_ops = {
     .wall_ms = posix_wall_ms,
     .random = posix_random,
     .cpu_count = posix_cpu_count,
+    .trim = posix_trim,
     .loop_new = sni_posix_loop_new,
     .loop_start = sni_posix_loop_start,
     .loop_wake = sni_posix_loop_wake,

@@ -358,6 +358,7 @@ static enum sn_err init_hub(struct sn_net *net, uint32_t index)
     hub->access = net->config.access;
     sn_map_init(&hub->names, seed);
     sn_map_init(&hub->flows, seed);
+    sni_hub_trim_init(hub);
     sn_list_init(&hub->peers);
     sn_list_init(&hub->sessions);
     sn_list_init(&hub->conns);
@@ -424,6 +425,7 @@ static void quiet_hub(struct sni_hub *hub)
 
 static void free_hub(struct sni_hub *hub)
 {
+    sn_timer_stop(hub->worker, &hub->trim_timer);
     sn_map_fini(&hub->names);
     sn_map_fini(&hub->flows);
     sn_buf_unref(&hub->scratch);

@@ -160,6 +160,7 @@ struct sni_hub {
     _Atomic uint8_t is_sweeping; /* the task is posted. Partner: whoever sets it first posts */
     struct sn_task start_task;
     struct sn_task drain_task;
+    struct sn_timer trim_timer; /* runs for a while after a session ended */
 };
 
 struct sn_net {
@@ -187,6 +188,8 @@ struct sn_net {
 
 /* net.c */
 struct sni_hub *sni_net_hub(struct sn_net *net, const struct sn_worker *worker);
+/* session.c: memory of ended sessions goes back to the system a while after the last of them. */
+void sni_hub_trim_init(struct sni_hub *hub);
 void sni_net_metric(struct sni_hub *hub, enum sni_net_metric metric);
 struct sn_logger *sni_hub_logger(struct sni_hub *hub);
 struct sn_peer *sni_hub_find(struct sni_hub *hub, const char *agent);

@@ -22,6 +22,7 @@ static void on_link_closed(void *user);
 static const struct sn_link_ops_user link_ops = {on_link_parcel, on_link_writable, on_link_down,
                                                  on_link_closed};
 
+#define TRIM_NS         (5000 * SN_MS)
 #define GOOD_SESSION_NS (5000 * SN_MS) /* one that lasted so long resets the delay between dials */
 
 /* --- Assoc ------------------------------------------------------------------------------------------ */
@@ -203,8 +204,33 @@ void sni_link_stats_add(struct sn_link_stats *sum, const struct sn_link_stats *m
     sum->pump_in += more->pump_in;
 }
 
+static void trim(void *env)
+{
+    sn_env_trim(env);
+}
+
+static void on_trim_timer(struct sn_timer *timer, struct sn_worker *worker)
+{
+    struct sn_env *env = SN_CONTAINER_OF(timer, struct sni_hub, trim_timer)->net->config.env;
+    (void)worker; /* the hub's */
+    enum sn_err err = sn_env_offload(env, SN_OFFLOAD_CPU, trim, env);
+    (void)err; /* when the pool is full, the end of another session will ask again */
+}
+
+void sni_hub_trim_init(struct sni_hub *hub)
+{
+    sn_timer_init(&hub->trim_timer, on_trim_timer);
+}
+
+/* What queues and windows had grown to lies in the allocator's arenas, which shrink only when told to. */
+static void trim_soon(struct sni_hub *hub)
+{
+    sn_timer_start(hub->worker, &hub->trim_timer, sn_worker_now(hub->worker) + TRIM_NS);
+}
+
 static void free_session(struct sni_session *session)
 {
+    trim_soon(session->peer->hub);
     sn_list_remove(&session->node);
     SN_ASSERT(session->peer->hub->session_count > 0);
     session->peer->hub->session_count--;

@@ -50,6 +50,7 @@ struct fake_env {
     struct fake_job jobs[JOBS_MAX];
     uint32_t job_count;
     enum sn_err offload_err, loop_err, watch_err;
+    uint32_t trims;
     int is_unparked;
     size_t output_size;
     char output[OUTPUT_BYTES];
@@ -93,6 +94,11 @@ static uint32_t cpu_count(struct sn_env *env)
 {
     (void)env; /* the same everywhere */
     return 2;
+}
+
+static void trim(struct sn_env *env)
+{
+    fake_of(env)->trims++;
 }
 
 static enum sn_err loop_new(struct sn_env *env, const char *name, sn_step_fn step, void *arg,
@@ -224,6 +230,7 @@ static const struct sn_env_ops ops = {.now_ns = now_ns,
                                       .wall_ms = wall_ms,
                                       .random = fill_random,
                                       .cpu_count = cpu_count,
+                                      .trim = trim,
                                       .loop_new = loop_new,
                                       .loop_start = loop_start,
                                       .loop_wake = loop_wake,

@@ -121,6 +121,32 @@ static void process_info_tells_the_truth(void **state)
     assert_int_equal(before.pid, getpid());
 }
 
+/* Every second block is freed, so that the allocator cannot give memory back from the heap's end by itself. */
+static void trim_gives_freed_memory_back(void **state)
+{
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    (void)state;
+    print_message("skipped: a sanitizer's allocator keeps what was freed\n");
+    skip();
+#else
+    enum { BLOCKS = 512, BYTES = 65536 };
+    struct fixture *fixture = *state;
+    struct sn_process_info full, trimmed;
+    char *blocks[BLOCKS];
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = malloc(BYTES);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], 1, BYTES);
+    }
+    for (unsigned i = 0; i < BLOCKS; i += 2) free(blocks[i]);
+    sn_env_process_info(fixture->env, &full);
+    sn_env_trim(fixture->env);
+    sn_env_process_info(fixture->env, &trimmed);
+    for (unsigned i = 1; i < BLOCKS; i += 2) free(blocks[i]);
+    assert_true(trimmed.resident_bytes + BLOCKS / 4 * BYTES < full.resident_bytes);
+#endif
+}
+
 static void print_writes_all(void **state)
 {
     struct fixture *fixture = *state;
@@ -211,6 +237,7 @@ int main(void)
         cmocka_unit_test(construction_survives_failed_allocations),
         cmocka_unit_test(standard_descriptors_are_never_ours),
         cmocka_unit_test_setup_teardown(process_info_tells_the_truth, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(trim_gives_freed_memory_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(print_writes_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lost_output_is_noted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(signals_can_be_let_through, set_up, tear_down),
