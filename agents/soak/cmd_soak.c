@@ -8,6 +8,7 @@
 
 #include "agents/cli_key.h"
 #include "agents/identity.h"
+#include "agents/soak/relay.h"
 #include "agents/soak/soak.h"
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -16,6 +17,10 @@
 #define NS_PER_MS   1000000u
 #define KILL_MS     5000u
 #define BUSY_MAX_MS 86400000u
+
+#define SIGNAL_KILL  9
+#define SIGNAL_GO_ON 18
+#define SIGNAL_STOP  19
 
 /* --- Time and children --------------------------------------------------------------------------------------- */
 
@@ -47,8 +52,8 @@ void sn_soak_kill(struct sn_soak *soak, struct sn_process *process)
 {
     int status = 0;
     if (process->pid == 0) return;
-    sn_process_signal(process, 18); /* a stopped process would not end */
-    sn_process_signal(process, 9);
+    sn_process_signal(process, SIGNAL_GO_ON); /* a stopped process would not end */
+    sn_process_signal(process, SIGNAL_KILL);
     enum sn_err err = sn_process_wait(soak->env, process, KILL_MS, &status);
     if (err != SN_OK) {
         sn_cli_error(soak->cli, "process %d is left behind: %s", (int)process->pid,
@@ -103,6 +108,21 @@ static int be_busy(struct sn_cli *cli, uint64_t ms)
     return SN_EXIT_OK;
 }
 
+/* `sennit soak --relay PORT --to PORT`: what a link that can die is. Says when it listens. */
+static int be_relay(struct sn_cli *cli, const struct sn_relay_config *config)
+{
+    struct sn_relay *relay = NULL;
+    enum sn_err err = sn_relay_new(cli->env, config, &relay);
+    if (err != SN_OK) {
+        sn_cli_error(cli, "relay: %s", sn_err_text(err));
+        return SN_EXIT_FAILED;
+    }
+    sn_cli_print(cli, "relay on port %u\n", config->port);
+    while (sn_env_park(cli->env, BUSY_MAX_MS) != SN_OK) continue; /* until it is told to end */
+    sn_relay_free(relay);
+    return SN_EXIT_OK;
+}
+
 static enum sn_err start_busy(struct sn_soak *soak)
 {
     char ms[24];
@@ -116,9 +136,22 @@ static enum sn_err start_busy(struct sn_soak *soak)
     enum sn_err err = SN_OK;
     for (uint32_t i = 0; i < soak->scenario.busy && err == SN_OK; i++) {
         err = sn_process_start(soak->env, argv, log, SN_SOAK_CHILD, &soak->busy[i]);
+        if (err == SN_OK) sn_process_signal(&soak->busy[i], SIGNAL_STOP); /* until all are there */
+    }
+    for (uint32_t i = 0; i < soak->scenario.busy && err == SN_OK; i++) {
+        sn_process_signal(&soak->busy[i], SIGNAL_GO_ON);
     }
     sn_strfree(log);
     return err;
+}
+
+/* All at once: each needs a processor for its end, too. */
+static void end_busy(struct sn_soak *soak)
+{
+    for (uint32_t i = 0; i < SN_SOAK_BUSY_MAX; i++) {
+        if (soak->busy[i].pid != 0) sn_process_signal(&soak->busy[i], SIGNAL_KILL);
+    }
+    for (uint32_t i = 0; i < SN_SOAK_BUSY_MAX; i++) sn_soak_kill(soak, &soak->busy[i]);
 }
 
 /* --- Starts --------------------------------------------------------------------------------------------------- */
@@ -151,8 +184,11 @@ static void run_once(struct sn_soak *soak, struct sn_soak_tunnel *tunnel)
     if (is_fine) is_fine = sn_rig_start(&rig, run->is_edge_first);
     run->ready_ms = sn_soak_elapsed_ms(soak, begin_ns);
     if (is_fine) {
-        is_fine = soak->scenario.kind == SN_SOAK_TUNNEL ? sn_soak_tunnel_run(&rig, tunnel, run)
-                                                        : sn_soak_delivery_run(&rig, run);
+        switch (soak->scenario.kind) {
+        case SN_SOAK_DELIVERY: is_fine = sn_soak_delivery_run(&rig, run); break;
+        case SN_SOAK_TUNNEL: is_fine = sn_soak_tunnel_run(&rig, tunnel, run); break;
+        case SN_SOAK_FLAP: is_fine = sn_soak_flap_run(&rig, tunnel, run); break;
+        }
         is_fine &= sn_rig_stop(&rig);
     }
     if (soak->is_cancelled) {
@@ -172,7 +208,7 @@ static int run_all(struct sn_soak *soak)
 {
     struct sn_soak_tunnel tunnel = {.listener = SN_SOCK_NONE};
     enum sn_err err = hear_signals(soak);
-    if (err == SN_OK && soak->scenario.kind == SN_SOAK_TUNNEL) {
+    if (err == SN_OK && soak->scenario.kind != SN_SOAK_DELIVERY) {
         err = sn_soak_tunnel_open(soak, &tunnel);
     }
     if (err == SN_OK) err = start_busy(soak);
@@ -180,7 +216,7 @@ static int run_all(struct sn_soak *soak)
     while (err == SN_OK && !soak->is_cancelled && soak->verdict.run_count < soak->scenario.starts) {
         run_once(soak, &tunnel);
     }
-    for (uint32_t i = 0; i < SN_SOAK_BUSY_MAX; i++) sn_soak_kill(soak, &soak->busy[i]);
+    end_busy(soak);
     sn_soak_tunnel_close(soak, &tunnel);
     sn_env_loop_free(soak->env, soak->loop);
     return sn_verdict_is_pass(&soak->verdict);
@@ -278,23 +314,49 @@ static int run_scenario(struct sn_soak *soak)
     return is_pass ? SN_EXIT_OK : SN_EXIT_FAILED;
 }
 
-int sn_cmd_soak(struct sn_cli *cli)
+enum option_index {
+    OPT_OUT,
+    OPT_SEED,
+    OPT_KEEP,
+    OPT_BUSY, /* the following are for what the command starts itself */
+    OPT_RELAY,
+    OPT_TO,
+    OPT_SIDE,
+    OPT_KIB,
+    OPT_COUNT
+};
+
+static int is_helper(const struct sn_option *options)
 {
-    struct sn_option options[] = {{.name = "--out", .takes_value = 1},
-                                  {.name = "--seed", .takes_value = 1},
-                                  {.name = "--keep"},
-                                  {.name = "--busy", .takes_value = 1}};
-    const char *file = NULL;
-    uint64_t busy_ms = 0;
-    uint64_t seed = 0;
-    uint32_t random = 0;
-    int count = sn_cli_parse(cli, options, SN_ARRAY_COUNT(options), &file, 1);
-    if (count < 0) return SN_EXIT_USAGE;
-    sn_env_random(cli->env, &random, sizeof random);
-    if (!sn_cli_number(cli, &options[1], 0, INT64_MAX, random, &seed)) return SN_EXIT_USAGE;
-    if (!sn_cli_number(cli, &options[3], 1, BUSY_MAX_MS, 0, &busy_ms)) return SN_EXIT_USAGE;
-    if (options[3].is_given && count == 0) return be_busy(cli, busy_ms);
-    if (count != 1 || !options[0].is_given || options[3].is_given) return sn_cli_usage(cli);
+    for (int i = OPT_BUSY; i < OPT_COUNT; i++) {
+        if (options[i].is_given) return 1;
+    }
+    return 0;
+}
+
+/* What a soak starts besides agents. Returns an exit status. */
+static int run_helper(struct sn_cli *cli, const struct sn_option *options)
+{
+    uint64_t busy_ms = 0, port = 0, to = 0, side = 0, kib = 0;
+    if (!sn_cli_number(cli, &options[OPT_BUSY], 1, BUSY_MAX_MS, 0, &busy_ms) ||
+        !sn_cli_number(cli, &options[OPT_RELAY], 1, UINT16_MAX, 0, &port) ||
+        !sn_cli_number(cli, &options[OPT_TO], 1, UINT16_MAX, 0, &to) ||
+        !sn_cli_number(cli, &options[OPT_SIDE], 0, SN_RELAY_FAR, 0, &side) ||
+        !sn_cli_number(cli, &options[OPT_KIB], 0, UINT32_MAX, 0, &kib)) {
+        return SN_EXIT_USAGE;
+    }
+    if ((busy_ms == 0) != (port != 0) || (port == 0) != (to == 0)) return sn_cli_usage(cli);
+    if (busy_ms != 0) return be_busy(cli, busy_ms);
+    const struct sn_relay_config config = {.port = (uint16_t)port,
+                                           .to_port = (uint16_t)to,
+                                           .first_side = (uint8_t)side,
+                                           .kib = (uint32_t)kib};
+    return be_relay(cli, &config);
+}
+
+static int soak_with(struct sn_cli *cli, const struct sn_option *options, const char *file,
+                     uint64_t seed)
+{
     struct sn_soak *soak = sn_alloc(sizeof *soak);
     if (soak == NULL) {
         sn_cli_error(cli, "%s", sn_err_text(SN_ENOMEM));
@@ -302,12 +364,34 @@ int sn_cmd_soak(struct sn_cli *cli)
     }
     soak->cli = cli;
     soak->env = cli->env;
-    soak->out = options[0].value;
+    soak->out = options[OPT_OUT].value;
     soak->seed = seed;
-    soak->is_kept = options[2].is_given;
+    soak->is_kept = options[OPT_KEEP].is_given;
     int status = load_scenario(soak, file);
     if (status == SN_EXIT_OK) status = prepare_folder(soak);
     if (status == SN_EXIT_OK) status = run_scenario(soak);
     sn_free(soak, sizeof *soak);
     return status;
+}
+
+int sn_cmd_soak(struct sn_cli *cli)
+{
+    struct sn_option options[OPT_COUNT] = {[OPT_OUT] = {.name = "--out", .takes_value = 1},
+                                           [OPT_SEED] = {.name = "--seed", .takes_value = 1},
+                                           [OPT_KEEP] = {.name = "--keep"},
+                                           [OPT_BUSY] = {.name = "--busy", .takes_value = 1},
+                                           [OPT_RELAY] = {.name = "--relay", .takes_value = 1},
+                                           [OPT_TO] = {.name = "--to", .takes_value = 1},
+                                           [OPT_SIDE] = {.name = "--side", .takes_value = 1},
+                                           [OPT_KIB] = {.name = "--kib", .takes_value = 1}};
+    const char *file = NULL;
+    uint64_t seed = 0;
+    uint32_t random = 0;
+    int count = sn_cli_parse(cli, options, SN_ARRAY_COUNT(options), &file, 1);
+    if (count < 0) return SN_EXIT_USAGE;
+    sn_env_random(cli->env, &random, sizeof random);
+    if (!sn_cli_number(cli, &options[OPT_SEED], 0, INT64_MAX, random, &seed)) return SN_EXIT_USAGE;
+    if (is_helper(options)) return count == 0 ? run_helper(cli, options) : sn_cli_usage(cli);
+    if (count != 1 || !options[OPT_OUT].is_given) return sn_cli_usage(cli);
+    return soak_with(cli, options, file, seed);
 }

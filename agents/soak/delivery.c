@@ -68,6 +68,7 @@ int sn_soak_delivery_run(struct sn_rig *rig, struct sn_soak_run *run)
     struct reports reports;
     if (!await_done(rig, &reports)) return 0;
     int is_fine = sn_rig_check_ledgers(rig, rig->soak->scenario.messages, run);
+    is_fine &= sn_rig_check_sessions(rig, run);
     if (!ask_both(rig, &reports)) return 0;
     count(&reports.hub, &reports.edge, &run->counts);
     count(&reports.edge, &reports.hub, &run->counts);

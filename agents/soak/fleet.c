@@ -15,7 +15,13 @@ static void add_sites(struct sn_text *text, const struct sn_rig *rig)
     if (rig->soak->scenario.is_dialed_both) {
         sn_text_add(text, "      links: [" SN_SOAK_EDGE "]\n");
     }
-    sn_text_add(text, "  south:\n    edge:\n      links: [" SN_SOAK_HUB "]\n");
+    sn_text_add(text, "  south:\n    edge:\n");
+    if (rig->soak->scenario.kind == SN_SOAK_FLAP) {
+        sn_text_add(text, "      links: [{to: " SN_SOAK_HUB ", address: [\"127.0.0.1:%u\"]}]\n",
+                    rig->relay_port);
+    } else {
+        sn_text_add(text, "      links: [" SN_SOAK_HUB "]\n");
+    }
     if (rig->soak->scenario.is_dialed_both) {
         sn_text_add(text, "      listen: [\"tls://127.0.0.1:%u\"]\n", rig->edge_port);
     }
@@ -34,10 +40,10 @@ static void add_delivery(struct sn_text *text, const struct sn_rig *rig, uint32_
         sn_text_add(text,
                     "  - name: soak\n    at: [\"%s\"]\n"
                     "    config: {peer: \"%s\", messages: %u, size_min: %u, size_max: %u, "
-                    "seed: %" PRIu64 ", run: %u, class: %s}\n",
+                    "seed: %" PRIu64 ", run: %u, class: %s, per_second: %u}\n",
                     agents[i], agents[1 - i], scenario->messages, scenario->size_min,
                     scenario->size_max, rig->soak->seed, number,
-                    scenario->is_control ? "control" : "application");
+                    scenario->is_control ? "control" : "application", scenario->flap.per_second);
     }
 }
 
@@ -54,9 +60,7 @@ static void add_tunnel(struct sn_text *text, const struct sn_rig *rig)
 void sn_soak_fleet(struct sn_text *text, const struct sn_rig *rig, uint32_t number)
 {
     add_sites(text, rig);
-    if (rig->soak->scenario.kind == SN_SOAK_TUNNEL) {
-        add_tunnel(text, rig);
-    } else {
-        add_delivery(text, rig, number);
-    }
+    enum sn_soak_kind kind = rig->soak->scenario.kind;
+    if (kind != SN_SOAK_DELIVERY) add_tunnel(text, rig);
+    if (kind != SN_SOAK_TUNNEL) add_delivery(text, rig, number);
 }

@@ -218,6 +218,55 @@ enum sn_err sn_soak_ledger_parse(const uint8_t *body, size_t size, const char *p
     return err == SN_OK ? find_entry(&cursor, peer, out_ledger) : err;
 }
 
+/* --- Peers ----------------------------------------------------------------------------------------------------- */
+
+static int read_is_up(struct sn_cursor *cursor)
+{
+    size_t size = 0;
+    const char *state = sn_cursor_text(cursor, KEY_BYTES_MAX, &size);
+    return cursor->err == SN_OK && is_key(state, size, "up");
+}
+
+/* One that was refused has no sessions, and an entry all the same: EINVAL. */
+static enum sn_err read_peer(struct sn_cursor *cursor, char agent[SN_AGENT_NAME_BYTES_MAX + 1],
+                             struct sn_soak_peer *peer)
+{
+    const struct place places[] = {{"sessions", &peer->sessions}};
+    uint32_t found = 0;
+    uint32_t count = sn_cursor_map(cursor);
+    for (uint32_t i = 0; i < count && cursor->err == SN_OK; i++) {
+        size_t size = 0;
+        const char *key = sn_cursor_text(cursor, KEY_BYTES_MAX, &size);
+        if (read_place(cursor, places, SN_ARRAY_COUNT(places), key, size, &found)) continue;
+        if (is_key(key, size, "agent")) {
+            sn_cursor_text_copy(cursor, agent, SN_AGENT_NAME_BYTES_MAX + 1);
+        } else if (is_key(key, size, "state")) {
+            peer->is_up = (uint8_t)read_is_up(cursor);
+        } else {
+            sn_cursor_skip(cursor);
+        }
+    }
+    return all_found(found, SN_ARRAY_COUNT(places));
+}
+
+enum sn_err sn_soak_peer_parse(const uint8_t *body, size_t size, const char *peer,
+                               struct sn_soak_peer *out_peer)
+{
+    struct sn_cursor cursor;
+    sn_cursor_init(&cursor, body, size);
+    uint32_t count = sn_cursor_array(&cursor);
+    for (uint32_t i = 0; i < count && cursor.err == SN_OK; i++) {
+        char agent[SN_AGENT_NAME_BYTES_MAX + 1] = "";
+        struct sn_soak_peer got = {0};
+        enum sn_err err = read_peer(&cursor, agent, &got);
+        if (cursor.err != SN_OK) break;
+        if (err != SN_OK || strcmp(agent, peer) != 0) continue;
+        *out_peer = got;
+        return SN_OK;
+    }
+    return cursor.err != SN_OK ? cursor.err : SN_ENOENT;
+}
+
 enum sn_err sn_soak_number(const uint8_t *body, size_t size, const char *key, uint64_t *out_value)
 {
     struct sn_cursor cursor;

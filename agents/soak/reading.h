@@ -49,6 +49,15 @@ struct sn_soak_ledger {
 SN_MUST_CHECK enum sn_err sn_soak_ledger_parse(const uint8_t *body, size_t size, const char *peer,
                                                struct sn_soak_ledger *out_ledger);
 
+struct sn_soak_peer {
+    uint64_t sessions; /* that came up so far */
+    uint8_t is_up;
+};
+
+/* The entry of `peer` in the body of the verb `peers`. Errors: EINVAL, ENOENT (no such peer). */
+SN_MUST_CHECK enum sn_err sn_soak_peer_parse(const uint8_t *body, size_t size, const char *peer,
+                                             struct sn_soak_peer *out_peer);
+
 int sn_soak_ledger_is_balanced(const struct sn_soak_ledger *ledger);
 int sn_soak_ledger_is_nng_equal(const struct sn_soak_ledger *ledger);
 /* All `messages` of `from` were delivered, and `to` took each of them and refused nothing but parcels sent again: a new

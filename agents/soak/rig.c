@@ -14,14 +14,14 @@
 #define FLEET_BYTES   4096u
 #define LOG_BYTES_MAX (4u * 1024u * 1024u)
 #define RENDER_MS     30000u
-#define READY_MS      30000u
+#define READY_MS      60000u /* on a machine that is wanted by a hundred others */
 #define EXIT_MS       10000u /* the agents drain for 5 s at most */
 #define SETTLE_MS     5000u
 #define ASK_MS        2000u
 /* Below the range from which the system chooses ports by itself, so that no other connection takes one between our
  * choice and the agent's bind. */
 #define PORT_MIN      20000u
-#define PORTS         3000u
+#define PORTS         2500u
 #define PORT_ATTEMPTS 100u
 
 /* --- Making -------------------------------------------------------------------------------------------------- */
@@ -128,6 +128,7 @@ int sn_rig_open(struct sn_soak *soak, uint32_t number, uint16_t target_port, str
     if (err == SN_OK) err = sn_soak_choose_port(soak->env, SN_SOAK_PORTS_EDGE, &rig->edge_port);
     if (err == SN_OK)
         err = sn_soak_choose_port(soak->env, SN_SOAK_PORTS_FORWARD, &rig->forward_port);
+    if (err == SN_OK) err = sn_soak_choose_port(soak->env, SN_SOAK_PORTS_RELAY, &rig->relay_port);
     if (err == SN_OK) err = sn_env_folder_make(soak->env, rig->folder, 0700);
     if (err == SN_OK) return write_and_render(rig, number);
     sn_verdict_fail(&soak->verdict, "folder %s: %s", name, sn_err_text(err));
@@ -260,16 +261,68 @@ int sn_rig_ledger(struct sn_rig *rig, struct sn_soak_agent *agent,
     return 0;
 }
 
+static int fail_view(struct sn_rig *rig, const struct sn_soak_agent *agent, const char *verb,
+                     enum sn_err err)
+{
+    sn_verdict_fail(&rig->soak->verdict, "%s: its %s cannot be read: %s", agent->name, verb,
+                    sn_err_text(err));
+    return 0;
+}
+
+int sn_rig_sample(struct sn_rig *rig, struct sn_soak_agent *agent,
+                  struct sn_soak_sample *out_sample)
+{
+    struct sn_control_request request = {.verb = "status"};
+    struct sn_control_reply reply;
+    struct sn_soak_sample sample = {0};
+    struct sn_file_info log;
+    if (!call(rig, agent, &request, &reply)) return 0;
+    enum sn_err err =
+        sn_soak_number(reply.body, reply.body_size, "resident_bytes", &sample.resident_bytes);
+    if (err == SN_OK) {
+        err = sn_soak_number(reply.body, reply.body_size, "descriptors", &sample.descriptors);
+    }
+    if (err == SN_OK) err = sn_env_file_info(rig->soak->env, agent->log, &log);
+    if (err != SN_OK) return fail_view(rig, agent, "status", err);
+    sample.log_bytes = log.size;
+    *out_sample = sample;
+    return 1;
+}
+
+static int read_peer(struct sn_rig *rig, struct sn_soak_agent *agent, const char *peer,
+                     struct sn_soak_peer *out_peer)
+{
+    struct sn_control_request request = {.verb = "peers"};
+    struct sn_control_reply reply;
+    if (!call(rig, agent, &request, &reply)) return 0;
+    enum sn_err err = sn_soak_peer_parse(reply.body, reply.body_size, peer, out_peer);
+    return err == SN_OK ? 1 : fail_view(rig, agent, "peers", err);
+}
+
+int sn_rig_check_sessions(struct sn_rig *rig, struct sn_soak_run *run)
+{
+    struct sn_soak_peer hub, edge;
+    if (!read_peer(rig, &rig->hub, rig->edge.name, &hub)) return 0;
+    if (!read_peer(rig, &rig->edge, rig->hub.name, &edge)) return 0;
+    run->sessions[0] = hub.sessions;
+    run->sessions[1] = edge.sessions;
+    int is_one = hub.sessions == 1 && hub.is_up && edge.sessions == 1 && edge.is_up;
+    if (is_one || !rig->soak->scenario.is_steady) return 1;
+    sn_verdict_fail(&rig->soak->verdict,
+                    "the session did not last: %llu came up at the hub, which is %s, and %llu at "
+                    "the edge, which is %s",
+                    (unsigned long long)hub.sessions, hub.is_up ? "up" : "down",
+                    (unsigned long long)edge.sessions, edge.is_up ? "up" : "down");
+    return 0;
+}
+
 static int count_streams(struct sn_rig *rig, struct sn_soak_agent *agent, uint64_t *out_count)
 {
     struct sn_control_request request = {.verb = "status"};
     struct sn_control_reply reply;
     if (!call(rig, agent, &request, &reply)) return 0;
     enum sn_err err = sn_soak_number(reply.body, reply.body_size, "streams_open", out_count);
-    if (err == SN_OK) return 1;
-    sn_verdict_fail(&rig->soak->verdict, "%s: its status cannot be read: %s", agent->name,
-                    sn_err_text(err));
-    return 0;
+    return err == SN_OK ? 1 : fail_view(rig, agent, "status", err);
 }
 
 int sn_rig_await_no_streams(struct sn_rig *rig)

@@ -10,6 +10,7 @@
 #include "agents/cli.h"
 #include "agents/soak/reading.h"
 #include "agents/soak/scenario.h"
+#include "agents/soak/track.h"
 #include "agents/soak/verdict.h"
 #include "env/process.h"
 
@@ -51,7 +52,8 @@ enum sn_soak_ports {
     SN_SOAK_PORTS_HUB,
     SN_SOAK_PORTS_EDGE,
     SN_SOAK_PORTS_FORWARD,
-    SN_SOAK_PORTS_TARGET
+    SN_SOAK_PORTS_TARGET,
+    SN_SOAK_PORTS_RELAY
 };
 
 #define SN_SOAK_HUB  "north/hub"
@@ -77,6 +79,7 @@ struct sn_rig {
     uint16_t edge_port;
     uint16_t forward_port; /* where the edge accepts connections to the target */
     uint16_t target_port;  /* 0: no tunnel */
+    uint16_t relay_port;   /* where the edge dials the hub when its link is to die */
 };
 
 /* A port of 127.0.0.1 where nobody listens. Errors: EINUSE. */
@@ -91,6 +94,11 @@ SN_MUST_CHECK int sn_rig_report(struct sn_rig *rig, struct sn_soak_agent *agent,
                                 struct sn_soak_report *out_report);
 SN_MUST_CHECK int sn_rig_ledger(struct sn_rig *rig, struct sn_soak_agent *agent,
                                 struct sn_soak_ledger *out_ledger);
+/* What the agent has now. */
+SN_MUST_CHECK int sn_rig_sample(struct sn_rig *rig, struct sn_soak_agent *agent,
+                                struct sn_soak_sample *out_sample);
+/* Notes how many sessions there were; in a steady scenario there must have been one, which lasts. */
+SN_MUST_CHECK int sn_rig_check_sessions(struct sn_rig *rig, struct sn_soak_run *run);
 /* Waits until the agents have no stream open any more. */
 SN_MUST_CHECK int sn_rig_await_no_streams(struct sn_rig *rig);
 /* Terminates both agents: each has to end with status 0, in time, and leave nothing in its run folder. */
@@ -109,7 +117,7 @@ SN_MUST_CHECK int sn_soak_delivery_run(struct sn_rig *rig, struct sn_soak_run *r
 struct sn_soak_tunnel {
     struct sn_sock listener; /* the target: the runner itself; none while a late one is not up */
     uint16_t port;
-    uint8_t *sent; /* `bytes` of the scenario */
+    uint8_t *sent; /* `bytes` of the scenario; NULL when a flap scenario has its own */
     uint8_t *got;
 };
 
@@ -118,5 +126,9 @@ SN_MUST_CHECK enum sn_err sn_soak_tunnel_open(struct sn_soak *soak,
 void sn_soak_tunnel_close(struct sn_soak *soak, struct sn_soak_tunnel *tunnel);
 SN_MUST_CHECK int sn_soak_tunnel_run(struct sn_rig *rig, struct sn_soak_tunnel *tunnel,
                                      struct sn_soak_run *run);
+
+/* The tunnel is the target's listener only. */
+SN_MUST_CHECK int sn_soak_flap_run(struct sn_rig *rig, struct sn_soak_tunnel *tunnel,
+                                   struct sn_soak_run *run);
 
 #endif

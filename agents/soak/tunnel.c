@@ -35,9 +35,12 @@ static enum sn_err listen_target(struct sn_soak *soak, struct sn_soak_tunnel *tu
 enum sn_err sn_soak_tunnel_open(struct sn_soak *soak, struct sn_soak_tunnel *out_tunnel)
 {
     struct sn_soak_tunnel tunnel = {.listener = SN_SOCK_NONE};
-    tunnel.sent = sn_alloc_raw(soak->scenario.bytes);
-    tunnel.got = sn_alloc_raw(soak->scenario.bytes + EXTRA_BYTES);
-    enum sn_err err = tunnel.sent == NULL || tunnel.got == NULL ? SN_ENOMEM : SN_OK;
+    enum sn_err err = SN_OK;
+    if (soak->scenario.kind == SN_SOAK_TUNNEL) {
+        tunnel.sent = sn_alloc_raw(soak->scenario.bytes);
+        tunnel.got = sn_alloc_raw(soak->scenario.bytes + EXTRA_BYTES);
+        if (tunnel.sent == NULL || tunnel.got == NULL) err = SN_ENOMEM;
+    }
     if (err == SN_OK) err = sn_soak_choose_port(soak->env, SN_SOAK_PORTS_TARGET, &tunnel.port);
     if (err == SN_OK && soak->scenario.target_late_ms == 0) err = listen_target(soak, &tunnel);
     if (err != SN_OK) {
@@ -217,5 +220,7 @@ int sn_soak_tunnel_run(struct sn_rig *rig, struct sn_soak_tunnel *tunnel, struct
         sn_env_close(soak->env, tunnel->listener);
         tunnel->listener = SN_SOCK_NONE;
     }
-    return is_fine && sn_rig_await_no_streams(rig) && sn_rig_check_ledgers(rig, 0, run);
+    int has_lasted = sn_rig_check_sessions(rig, run);
+    return is_fine && sn_rig_await_no_streams(rig) && sn_rig_check_ledgers(rig, 0, run) &&
+           has_lasted;
 }

@@ -91,20 +91,74 @@ static void add_ledger(struct sn_body *body, const struct sn_soak_run *run)
     add_bool(body, "agree", run->is_agreed);
 }
 
+static void add_sessions(struct sn_body *body, const struct sn_soak_run *run)
+{
+    sn_body_key(body, "sessions");
+    sn_body_map(body, 2);
+    sn_body_uint(body, "hub", run->sessions[0]);
+    sn_body_uint(body, "edge", run->sessions[1]);
+}
+
+static void add_deaths(struct sn_body *body, const struct sn_soak_figures *figures)
+{
+    static const char *const names[SN_SOAK_DEATHS] = {[SN_SOAK_KILLED] = "killed",
+                                                      [SN_SOAK_STOPPED] = "stopped",
+                                                      [SN_SOAK_STOPPED_KILLED] =
+                                                          "stopped_then_killed",
+                                                      [SN_SOAK_CUT_EDGE] = "cut_from_edge",
+                                                      [SN_SOAK_CUT_HUB] = "cut_from_hub"};
+    sn_body_key(body, "deaths");
+    sn_body_map(body, SN_SOAK_DEATHS);
+    for (unsigned i = 0; i < SN_SOAK_DEATHS; i++) sn_body_uint(body, names[i], figures->deaths[i]);
+}
+
+static void add_usage(struct sn_body *body, const char *agent, const struct sn_soak_usage *usage)
+{
+    sn_body_key(body, agent);
+    sn_body_map(body, 8);
+    sn_body_uint(body, "resident_peak_first_half", usage->resident_peak_first);
+    sn_body_uint(body, "resident_peak_second_half", usage->resident_peak_second);
+    sn_body_uint(body, "resident_rest_first_half", usage->resident_rest_first);
+    sn_body_uint(body, "resident_rest_second_half", usage->resident_rest_second);
+    sn_body_uint(body, "descriptors_before", usage->descriptors_before);
+    sn_body_uint(body, "descriptors_after", usage->descriptors_after);
+    sn_body_uint(body, "log_bytes", usage->log_bytes);
+    sn_body_uint(body, "log_bytes_per_hour", usage->log_bytes_per_hour);
+}
+
+static void add_figures(struct sn_body *body, const struct sn_soak_figures *figures)
+{
+    sn_body_key(body, "flap");
+    sn_body_map(body, 10);
+    add_deaths(body, figures);
+    sn_body_uint(body, "transfers", figures->transfers);
+    sn_body_uint(body, "transfers_failed", figures->transfers_failed);
+    sn_body_uint(body, "transferred_bytes", figures->transferred_bytes);
+    sn_body_uint(body, "undelivered", figures->undelivered);
+    sn_body_uint(body, "unknown", figures->unknown);
+    sn_body_uint(body, "message_gap_ms", figures->message_gap_ms);
+    sn_body_uint(body, "stream_gap_ms", figures->stream_gap_ms);
+    add_usage(body, "hub", &figures->usage[0]);
+    add_usage(body, "edge", &figures->usage[1]);
+}
+
 static void add_run(struct sn_body *body, const struct sn_soak_verdict *verdict, uint32_t index)
 {
     const struct sn_soak_run *run = &verdict->runs[index];
-    int is_tunnel = verdict->scenario->kind == SN_SOAK_TUNNEL;
-    sn_body_map(body, is_tunnel ? 14 : 13);
+    int has_streams = verdict->scenario->kind != SN_SOAK_DELIVERY;
+    int is_flap = verdict->scenario->kind == SN_SOAK_FLAP;
+    sn_body_map(body, 14 + (uint32_t)has_streams + (uint32_t)is_flap);
     sn_body_uint(body, "start", index + 1);
     add_bool(body, "pass", run->pass);
     sn_body_text(body, "first", run->is_edge_first ? "edge" : "hub");
     sn_body_uint(body, "ready_ms", run->ready_ms);
     sn_body_uint(body, "duration_ms", run->duration_ms);
-    if (is_tunnel) add_bool(body, "sha256_equal", run->is_digest_equal);
+    if (has_streams) add_bool(body, "sha256_equal", run->is_digest_equal);
     add_counts(body, &run->counts);
     add_ledger(body, run);
     add_nng(body, run);
+    add_sessions(body, run);
+    if (is_flap) add_figures(body, &run->figures);
 }
 
 /* All starts as one. */

@@ -21,18 +21,54 @@ struct sn_soak_counts {
     uint64_t altered;
 };
 
+/* How a link died. */
+enum sn_soak_death {
+    SN_SOAK_KILLED,         /* all connections ended, and nobody listened for a moment */
+    SN_SOAK_STOPPED,        /* it took everything and passed on nothing, then all that it had */
+    SN_SOAK_STOPPED_KILLED, /* the same, but then it was killed with what it had */
+    SN_SOAK_CUT_EDGE,       /* only the edge saw the connections end */
+    SN_SOAK_CUT_HUB,
+    SN_SOAK_DEATHS
+};
+
+/* Of one agent. */
+struct sn_soak_usage {
+    uint64_t resident_peak_first; /* bytes, in the first half */
+    uint64_t resident_peak_second;
+    uint64_t resident_rest_first; /* after each half, when it had rested; 0: it was not let */
+    uint64_t resident_rest_second;
+    uint64_t descriptors_before; /* at rest, after the first transfer */
+    uint64_t descriptors_after;  /* at rest again, at the end */
+    uint64_t log_bytes;
+    uint64_t log_bytes_per_hour;
+};
+
+/* What a flap scenario finds besides. */
+struct sn_soak_figures {
+    uint32_t deaths[SN_SOAK_DEATHS];
+    uint64_t transfers; /* complete and equal */
+    uint64_t transfers_failed;
+    uint64_t transferred_bytes;
+    uint64_t undelivered, unknown; /* messages, whatever the reason */
+    uint64_t message_gap_ms;       /* the longest without progress, while the link was good */
+    uint64_t stream_gap_ms;
+    struct sn_soak_usage usage[2]; /* hub, edge */
+};
+
 struct sn_soak_run {
     uint8_t pass;
     uint8_t is_edge_first;
     uint8_t is_balanced;     /* each ledger in itself */
     uint8_t is_agreed;       /* the ledgers with each other */
     uint8_t is_nng_equal;    /* parcels counted by us and by nng */
-    uint8_t is_digest_equal; /* tunnel */
+    uint8_t is_digest_equal; /* tunnel, flap */
+    uint64_t sessions[2];    /* that came up so far at the hub and the edge, at the end */
     uint64_t ready_ms;       /* until both agents were ready */
     uint64_t duration_ms;
     uint64_t parcels_sent, nng_sent, parcels_received, nng_received; /* of both agents */
     uint64_t parcels_resent;
     struct sn_soak_counts counts;
+    struct sn_soak_figures figures; /* flap */
 };
 
 struct sn_soak_verdict {

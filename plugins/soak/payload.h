@@ -8,8 +8,9 @@
 
 #include <stdint.h>
 
-#define SOAK_HEAD_BYTES   16u    /* number and run, little endian: the smallest message */
-#define SOAK_MESSAGES_MAX 60000u /* what one mailbox holds, so that no soak fills it */
+#define SOAK_HEAD_BYTES     16u    /* number and run, little endian: the smallest message */
+#define SOAK_MESSAGES_MAX   60000u /* what one mailbox holds, so that no soak fills it */
+#define SOAK_PER_SECOND_MAX 100000u
 
 /* One direction of one run. */
 struct soak_plan {

@@ -42,6 +42,12 @@ const struct sn_config_field sni_soak_fields[] = {
      .choices = "application|control",
      .def = "application",
      .help = "The class that the messages travel in."},
+    {.key = "per_second",
+     .kind = SN_CONFIG_INT,
+     .min = 0,
+     .max = SOAK_PER_SECOND_MAX,
+     .def = "0",
+     .help = "How many messages become due in a second; 0: all at once."},
     {0},
 };
 

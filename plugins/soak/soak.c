@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantee: nothing but a refused sn_send slows the source down, and a refusal never loses a number. */
+/* Guarantee: nothing but its pace and a refused sn_send slows the source down, and a refusal never loses a number:
+ * what was held up is made good as soon as it is taken. */
 #include "soak.h"
 
 #include <stdio.h>
@@ -22,6 +23,8 @@ static enum sn_err start(struct sn_ctx *ctx, struct soak *soak, const struct sn_
     memcpy(soak->peer, peer, strlen(peer) + 1);
     (void)snprintf(soak->source.to, sizeof soak->source.to, "%s:soak", peer); /* fits: an address */
     soak->source.is_control = strcmp(class, "control") == 0;
+    soak->source.per_second = (uint32_t)get(config, "per_second");
+    soak->source.started_ms = sn_now_ms(ctx);
     uint64_t seed = get(config, "seed");
     struct soak_plan plan = {.run = get(config, "run"),
                              .messages = (uint32_t)get(config, "messages"),
@@ -53,12 +56,22 @@ static enum sn_err go_on_later(struct sn_ctx *ctx, struct soak_source *source, u
     return err;
 }
 
-/* Sends what is left, as much of it as is taken. */
+/* How long until the next number is due; 0 = now. */
+static uint64_t due_in_ms(struct sn_ctx *ctx, const struct soak_source *source)
+{
+    if (source->per_second == 0) return 0;
+    uint64_t due_ms = source->started_ms + (uint64_t)source->sent * 1000 / source->per_second;
+    uint64_t now_ms = sn_now_ms(ctx);
+    return due_ms > now_ms ? due_ms - now_ms : 0;
+}
+
+/* Sends what is due, as much of it as is taken. */
 static enum sn_err send_more(struct sn_ctx *ctx, struct soak_source *source)
 {
     uint32_t turn = 0;
     while (source->sent < source->plan.messages && !source->is_stopping) {
-        if (turn >= TURN_BYTES) return go_on_later(ctx, source, 0);
+        uint64_t wait_ms = due_in_ms(ctx, source);
+        if (wait_ms > 0 || turn >= TURN_BYTES) return go_on_later(ctx, source, wait_ms);
         uint32_t size = sni_soak_size(&source->plan, source->sent);
         enum sn_err err = send_one(ctx, source, size);
         if (err == SN_EFULL || err == SN_ENOENT) return go_on_later(ctx, source, RETRY_MS);

@@ -7,7 +7,7 @@
  *    "received","doubled","reordered","altered","done"}
  * States: sending --number `messages` accepted--> waiting --all outcomes in, all messages of the peer here--> done.
  * Invariants: 1. each number is offered to sn_send until it is accepted, in order; 2. sent = outcomes + those under way;
- * 3. a message counts as received once, the first time that it comes intact.
+ * 3. a message counts as received once, the first time that it comes intact; 4. no number is offered before it is due.
  */
 #ifndef SN_PLUGINS_SOAK_SOAK_H
 #define SN_PLUGINS_SOAK_SOAK_H
@@ -25,6 +25,8 @@ struct soak_source {
     struct soak_plan plan;
     char to[SN_ADDR_BYTES_MAX + 1];
     uint32_t is_control;
+    uint32_t per_second; /* 0: as fast as they are taken */
+    uint64_t started_ms;
     uint32_t sent;
     uint32_t settled; /* outcomes that came back */
     uint32_t delivered;

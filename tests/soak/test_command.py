@@ -15,6 +15,8 @@ import time
 import unittest
 
 SENNIT = os.path.abspath(sys.argv[1])
+FLAP = ("scenario: flap\nup_min_ms: 200\nup_max_ms: 300\nstop_min_ms: 9000\nstop_max_ms: 9000\n"
+        "bytes: 65536\n")
 ENDLESS = "scenario: delivery\nmessages: 60000\nsize_min: 4096\nbusy: 1\n"
 
 
@@ -37,13 +39,18 @@ def children_of(pid):
         return [int(child) for child in file.read().split()]
 
 
-def is_alive(pid):
-    """Not so much as a zombie, which its next parent may not have waited for."""
+def state_of(pid):
+    """As the kernel shows it; "" when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+            return file.read().rsplit(")", 1)[1].split()[0]
     except OSError:
-        return False
+        return ""
+
+
+def is_alive(pid):
+    """Not so much as a zombie, which its next parent may not have waited for."""
+    return state_of(pid) not in ("", "Z")
 
 
 def wait_for(what, condition, seconds=30):
@@ -155,6 +162,49 @@ class Command(unittest.TestCase):
                 self.assertFalse(os.path.exists(f"/proc/{child}"))
             shutil.rmtree(self.out)
 
+
+    def test_nothing_of_a_flap_outlives_a_kill(self):
+        # Whatever the relay's state is, also while it is stopped.
+        soak = self.start_soak(FLAP)
+        stopped = []
+
+        def is_relay_stopped():
+            stopped[:] = [child for child in children_of(soak.pid) if state_of(child) == "T"]
+            return bool(stopped)
+
+        wait_for("a stopped relay", is_relay_stopped)
+        children = children_of(soak.pid)
+        self.assertEqual(len(children), 3)
+        soak.kill()
+        soak.communicate(timeout=60)
+        wait_for("the end of all", lambda: not any(is_alive(child) for child in children), 10)
+
+    def test_interrupt_ends_a_flap(self):
+        soak = self.start_soak(FLAP)
+        wait_for("agents and a relay", lambda: len(children_of(soak.pid)) == 3)
+        children = children_of(soak.pid)
+        soak.send_signal(signal.SIGINT)
+        _, stderr = soak.communicate(timeout=60)
+        self.assertEqual(soak.returncode, 1, stderr)
+        self.assertEqual(self.verdict()["failures"], ["start 1: interrupted"])
+        for child in children:
+            self.assertFalse(os.path.exists(f"/proc/{child}"))
+
+    def test_killed_agent_fails_a_flap(self):
+        soak = self.start_soak(FLAP)
+        wait_for("agents and a relay", lambda: len(children_of(soak.pid)) == 3)
+        os.kill(self.agents()[0], signal.SIGKILL)
+        _, stderr = soak.communicate(timeout=60)
+        self.assertEqual(soak.returncode, 1, stderr)
+        self.assertIn("ended with status 137", " ".join(self.verdict()["failures"]))
+
+    def test_helpers_want_all_they_need(self):
+        for words in (["--relay", "1"], ["--to", "1"], ["--side", "1"], ["--kib", "1"],
+                      ["--relay", "0", "--to", "1"], ["--relay", "1", "--to", "65536"],
+                      ["--busy", "1", "--relay", "1", "--to", "1"], ["--busy", "1", "x.yaml"]):
+            done = subprocess.run([SENNIT, "soak", *words], capture_output=True, check=False,
+                                  timeout=60)
+            self.assertEqual(done.returncode, 2, words)
 
     def test_nothing_outlives_a_kill(self):
         soak = self.start_soak(ENDLESS)

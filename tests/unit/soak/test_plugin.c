@@ -37,6 +37,7 @@ struct side {
     uint64_t timer_ms;
     uint64_t timer_token;
     unsigned strangers; /* logged */
+    uint64_t now_ms;
     char reply[SOAK_REPORT_BYTES_MAX + 1];
     enum sn_err result;
 };
@@ -98,6 +99,11 @@ static enum sn_err host_timer(struct sn_ctx *ctx, uint64_t token, uint64_t after
     return SN_OK;
 }
 
+static uint64_t host_now_ms(struct sn_ctx *ctx)
+{
+    return of(ctx)->now_ms;
+}
+
 static void handle(struct side *side, struct sn_event *event)
 {
     event->size = sizeof *event;
@@ -116,7 +122,8 @@ static struct side *side_new(const char *name, const char *yaml)
                                   .log = host_log,
                                   .send = host_send,
                                   .reply = host_reply,
-                                  .timer = host_timer};
+                                  .timer = host_timer,
+                                  .now_ms = host_now_ms};
     side->ctx.host = &side->host;
     side->name = name;
     side->room = UINT32_MAX;
@@ -411,6 +418,39 @@ static void a_turn_is_bounded(void **state)
     side_free(side);
 }
 
+/* Number n is due n / per_second after the start; what a full queue held up is made good at once. */
+static void a_pace_is_kept_and_made_good(void **state)
+{
+    (void)state;
+    struct side *side = side_new("a/b", "{peer: c/d, messages: 20, size_max: 99, per_second: 4}");
+    side->now_ms = 1000;
+    side_start(side);
+    expect_all_sent(side, 1);
+    assert_int_equal(side->timer_ms, 250);
+    outcome(side, SN_DELIVERED, SN_REASON_NONE); /* nothing is due */
+    expect_all_sent(side, 1);
+    side->now_ms = 1249;
+    fire(side);
+    expect_all_sent(side, 1);
+    assert_int_equal(side->timer_ms, 1);
+    side->now_ms = 1250;
+    fire(side);
+    expect_all_sent(side, 2);
+    side->room = 3;
+    side->now_ms = 2500;
+    fire(side);
+    expect_all_sent(side, 3);
+    side->room = 100;
+    fire(side);
+    expect_all_sent(side, 7);
+    assert_int_equal(side->timer_ms, 250);
+    side->now_ms = 1000000;
+    fire(side);
+    expect_all_sent(side, 20);
+    assert_false(side->is_timer_set);
+    side_free(side);
+}
+
 /* Events of kinds that it never asked for do no harm. */
 static void other_events_are_ignored(void **state)
 {
@@ -456,6 +496,7 @@ static void bad_configurations_are_refused(void **state)
     expect_finding("peer: a/b\nsize_min: 65537\n", "is less than `size_min`");
     expect_finding("peer: a/b\nmessages: 60001\n", "s.yaml:2:11: messages");
     expect_finding("peer: a/b\nsize_min: 15\n", "s.yaml:2:11: size_min");
+    expect_finding("peer: a/b\nper_second: 100001\n", "s.yaml:2:13: per_second");
     expect_finding("messages: 1\n", "required key `peer` is missing");
     expect_finding("peer: a/b\nmesages: 1\n", "did you mean `messages`?");
 }
@@ -478,6 +519,7 @@ int main(void)
         cmocka_unit_test(an_unknown_peer_is_tried_again),
         cmocka_unit_test(any_other_refusal_fails_the_actor),
         cmocka_unit_test(a_turn_is_bounded),
+        cmocka_unit_test(a_pace_is_kept_and_made_good),
         cmocka_unit_test(the_descriptor_is_good),
         cmocka_unit_test(bad_configurations_are_refused),
     };

@@ -122,6 +122,35 @@ static void a_ledger_that_lacks_something_is_refused(void **state)
     }
 }
 
+#define PEER(name, state, sessions)                                                                \
+    "{\"agent\":\"" name "\",\"id\":\"\",\"state\":\"" state "\",\"rtt_us\":5" sessions "}"
+
+static void the_sessions_of_a_peer_are_found(void **state)
+{
+    (void)state;
+    uint8_t body[1024];
+    struct sn_soak_peer peer;
+    size_t size =
+        pack("[" PEER("c/d", "refused", ",\"count\":9") "," PEER(
+                 "a/b", "up", ",\"sessions\":1") "," PEER("c/d", "down", ",\"sessions\":7") "]",
+             body, sizeof body);
+    assert_int_equal(sn_soak_peer_parse(body, size, "c/d", &peer), SN_OK);
+    assert_int_equal(peer.sessions, 7);
+    assert_false(peer.is_up);
+    assert_int_equal(sn_soak_peer_parse(body, size, "a/b", &peer), SN_OK);
+    assert_int_equal(peer.sessions, 1);
+    assert_true(peer.is_up);
+    assert_int_equal(sn_soak_peer_parse(body, size, "e/f", &peer), SN_ENOENT);
+    for (size_t cut = 0; cut < size; cut++) {
+        assert_int_not_equal(sn_soak_peer_parse(body, cut, "e/f", &peer), SN_OK);
+    }
+    /* What it does not say is no zero. */
+    size = pack("[" PEER("a/b", "up", "") "]", body, sizeof body);
+    assert_int_equal(sn_soak_peer_parse(body, size, "a/b", &peer), SN_ENOENT);
+    size = pack("{\"a/b\":1}", body, sizeof body);
+    assert_int_not_equal(sn_soak_peer_parse(body, size, "a/b", &peer), SN_OK);
+}
+
 static void balances_are_judged(void **state)
 {
     (void)state;
@@ -192,6 +221,7 @@ int main(void)
         cmocka_unit_test(a_report_that_lacks_something_is_refused),
         cmocka_unit_test(the_ledger_of_a_peer_is_found),
         cmocka_unit_test(a_ledger_that_lacks_something_is_refused),
+        cmocka_unit_test(the_sessions_of_a_peer_are_found),
         cmocka_unit_test(balances_are_judged),
         cmocka_unit_test(agreement_allows_replays_of_what_was_resent_only),
         cmocka_unit_test(a_number_is_found),

@@ -19,6 +19,7 @@ static const struct sn_soak_run run = {
     .is_agreed = 1,
     .is_nng_equal = 1,
     .is_digest_equal = 1,
+    .sessions = {1, 2},
     .ready_ms = 5,
     .duration_ms = 6,
     .parcels_sent = 7,
@@ -36,6 +37,8 @@ static const struct sn_soak_run run = {
     ",\"nng\":{\"equal\":" equal ",\"parcels_sent\":" sent ",\"nng_sent\":" sent                   \
     ",\"parcels_received\":" received ",\"nng_received\":" received ",\"parcels_resent\":" resent  \
     "}"
+
+#define SESSIONS(hub, edge) ",\"sessions\":{\"hub\":" hub ",\"edge\":" edge "}"
 
 static void expect_json(const struct sn_soak_verdict *verdict, const char *wanted)
 {
@@ -63,7 +66,7 @@ static void a_pass_has_this_form(void **state)
 #define ONE(number, first)                                                                         \
     "{\"start\":" number ",\"pass\":true,\"first\":\"" first "\",\"ready_ms\":5,"                  \
     "\"duration_ms\":6,\"sha256_equal\":true," COUNTS("10", "9", "1", "2", "3", "4")               \
-        LEDGER("true", "true") NNG("true", "7", "8", "1") "}"
+        LEDGER("true", "true") NNG("true", "7", "8", "1") SESSIONS("1", "2") "}"
     expect_json(
         &verdict,
         "{\"pass\":true,\"interrupted\":false,\"seed\":42,\"scenario\":\"tunnel\",\"unit\":"
@@ -88,18 +91,56 @@ static void one_bad_start_is_a_bad_sum(void **state)
         &verdict,
         "{\"pass\":false,\"interrupted\":false,\"seed\":1,\"scenario\":\"delivery\",\"unit\":"
         "\"messages\","
-        "\"starts\":2," COUNTS("10", "9", "1", "2", "3", "4") LEDGER("false", "false")
-            NNG("false", "7", "8",
-                "1") ",\"duration_ms\":0,\"runs\":[{\"start\":1,\"pass\":true,\"first\":\"hub\","
-                     "\"ready_ms\":5,\"duration_ms\":6," COUNTS("10", "9", "1", "2", "3",
-                                                                "4") LEDGER("true", "true")
-                         NNG("true", "7", "8",
-                             "1") "},{\"start\":2,\"pass\":false,\"first\":\"hub\",\"ready_ms\":0,"
-                                  "\"duration_ms\":0," COUNTS("0", "0", "0", "0", "0", "0")
-                                      LEDGER("false", "false")
-                                          NNG("false", "0", "0",
-                                              "0") "}],\"failure_count\":1,\"failures\":[\"start "
-                                                   "2: a \\\"quote\\\"\"]}\n");
+        "\"starts\":2," COUNTS("10", "9", "1", "2", "3", "4") LEDGER("false", "false") NNG(
+            "false", "7", "8",
+            "1") ",\"duration_ms\":0,\"runs\":[{\"start\":1,\"pass\":true,"
+                 "\"first\":\"hub\",\"ready_ms\":5,\"duration_ms\":6," COUNTS("10", "9", "1", "2",
+                                                                              "3", "4")
+                     LEDGER("true", "true") NNG("true", "7", "8", "1") SESSIONS(
+                         "1", "2") "},{\"start\":2,\"pass\":false,\"first\":\"hub\",\"ready_ms\":0,"
+                                   "\"duration_ms\":0," COUNTS("0", "0", "0", "0", "0", "0")
+                                       LEDGER("false", "false") NNG("false", "0", "0", "0")
+                                           SESSIONS("0", "0") "}],\"failure_count\":1,\"failures\":"
+                                                              "[\"start 2: a \\\"quote\\\"\"]}\n");
+    sn_verdict_fini(&verdict);
+}
+
+static void a_flap_says_more(void **state)
+{
+    (void)state;
+    static const struct sn_scenario flap = {.kind = SN_SOAK_FLAP, .starts = 1};
+    struct sn_soak_verdict verdict;
+    char *text = NULL;
+    size_t size = 0, capacity = 0;
+    assert_int_equal(sn_verdict_init(&verdict, &flap, 1), SN_OK);
+    verdict.runs[0] = run;
+    verdict.runs[0].figures = (struct sn_soak_figures){
+        {1, 2, 3, 4, 5},
+        6,
+        7,
+        8,
+        9,
+        10,
+        11,
+        12,
+        {{11, 12, 13, 14, 15, 16, 17, 18}, {21, 22, 23, 24, 25, 26, 27, 28}}};
+    verdict.run_count = 1;
+    assert_int_equal(sn_verdict_json(&verdict, &text, &size, &capacity), SN_OK);
+    assert_non_null(strstr(text, "\"scenario\":\"flap\",\"unit\":\"messages\","));
+    assert_non_null(strstr(text, "\"duration_ms\":6,\"sha256_equal\":true,\"sent\":10,"));
+#define USAGE(tens)                                                                                \
+    "{\"resident_peak_first_half\":" tens "1,\"resident_peak_second_half\":" tens                  \
+    "2,\"resident_rest_first_half\":" tens "3,\"resident_rest_second_half\":" tens                 \
+    "4,\"descriptors_before\":" tens "5,\"descriptors_after\":" tens "6,\"log_bytes\":" tens       \
+    "7,\"log_bytes_per_hour\":" tens "8}"
+    assert_non_null(strstr(
+        text, SESSIONS("1", "2") ",\"flap\":{\"deaths\":{\"killed\":1,\"stopped\":2,"
+                                 "\"stopped_then_killed\":3,\"cut_from_edge\":4,"
+                                 "\"cut_from_hub\":5},\"transfers\":6,\"transfers_failed\":7,"
+                                 "\"transferred_bytes\":8,\"undelivered\":9,\"unknown\":10,"
+                                 "\"message_gap_ms\":11,\"stream_gap_ms\":12,\"hub\":" USAGE(
+                                     "1") ",\"edge\":" USAGE("2") "}}],\"failure_count\":0,"));
+    sn_free(text, capacity);
     sn_verdict_fini(&verdict);
 }
 
@@ -182,9 +223,10 @@ static void an_interrupt_is_said_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pass_has_this_form),        cmocka_unit_test(one_bad_start_is_a_bad_sum),
-        cmocka_unit_test(nothing_run_is_no_pass),      cmocka_unit_test(failures_are_bounded),
-        cmocka_unit_test(memory_may_run_out_anywhere), cmocka_unit_test(an_interrupt_is_said_once),
+        cmocka_unit_test(a_pass_has_this_form),      cmocka_unit_test(one_bad_start_is_a_bad_sum),
+        cmocka_unit_test(a_flap_says_more),          cmocka_unit_test(nothing_run_is_no_pass),
+        cmocka_unit_test(failures_are_bounded),      cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(an_interrupt_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
