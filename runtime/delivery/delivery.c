@@ -92,7 +92,7 @@ static int is_sendable(const struct sn_letter *letter)
     const char *names[3] = {letter->to_actor, letter->from_actor, letter->type};
     for (int i = 0; i < 3; i++) {
         size_t size = strnlen(names[i], SN_TYPE_BYTES_MAX + 1);
-        if (size > SN_TYPE_BYTES_MAX || !sn_utf8_is_valid(names[i], size)) return 0;
+        if (size > SN_TYPE_BYTES_MAX || !sn_type_is_valid(names[i], size)) return 0;
     }
     return letter->payload_size <= SN_MESSAGE_BYTES_MAX;
 }

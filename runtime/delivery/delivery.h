@@ -71,7 +71,7 @@ void sn_delivery_free(struct sn_delivery *delivery);
 /* Takes the letter on SN_OK: from then on it is accounted. May be called from `outcome` and `deliver`, as the
  * only call here. A deadline counts from the next sn_delivery_tick on: tick after enqueuing, or at once when
  * the deadline is earlier than the time that the last tick returned.
- * Errors: EFULL, EINVAL (a name or payload over its limit, or not UTF-8), ENOMEM, ECLOSED (while it is freed). */
+ * Errors: EFULL, EINVAL (a payload over its limit, or a name that is none), ENOMEM, ECLOSED (while it is freed). */
 SN_MUST_CHECK enum sn_err sn_delivery_enqueue(struct sn_delivery *delivery,
                                               struct sn_letter *letter);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/text.h"
 
 enum body_key { KEY_ACKED = 1, KEY_EXCEPTIONS = 2, KEY_BASE = 3, KEY_MESSAGES = 4 };
 
@@ -195,6 +196,10 @@ static const char *read_first_use(struct sn_cursor *cursor, struct sni_names *na
     const char *text = sn_cursor_text(cursor, SN_TYPE_BYTES_MAX, &size);
     if (handle != names->count) fail(cursor, SN_EPROTO);
     if (cursor->err != SN_OK) return "";
+    if (!sn_type_is_valid(text, size)) {
+        fail(cursor, SN_EPROTO);
+        return "";
+    }
     const struct sni_name *name;
     enum sn_err err = sni_names_add(names, text, (uint32_t)size, &name);
     if (err == SN_OK) return name->text;
@@ -209,7 +214,10 @@ static const char *read_name(struct sn_cursor *cursor, struct sni_names *names, 
     switch (is_short ? SN_WIRE_UINT : sn_cursor_kind(cursor)) {
     case SN_WIRE_UINT: return read_handle(cursor, names);
     case SN_WIRE_ARRAY: return read_first_use(cursor, names, defines);
-    default: sn_cursor_text_copy(cursor, text, SN_TYPE_BYTES_MAX + 1); return text;
+    default:
+        sn_cursor_text_copy(cursor, text, SN_TYPE_BYTES_MAX + 1);
+        if (cursor->err == SN_OK && !sn_type_is_valid(text, strlen(text))) fail(cursor, SN_EPROTO);
+        return text;
     }
 }
 

@@ -45,6 +45,7 @@ struct sn_channel {
     uint8_t got_goodbye;
     uint8_t in_input; /* inside the framer: freeing waits */
     uint8_t is_freed;
+    uint64_t since_ns;
     uint64_t ping_ns; /* when the unanswered ping was sent; 0 = none */
     uint64_t ping_nonce;
     uint64_t heard_bytes;  /* what had been received at the last heartbeat */
@@ -77,6 +78,7 @@ static enum sn_err new_channel(const struct sn_channel_config *config, struct sn
     channel->user = config->user;
     channel->lane_index = config->lane_index;
     channel->session = config->session;
+    channel->since_ns = sn_worker_now(config->worker);
     sn_timer_init(&channel->timer, on_timer);
     *out = channel;
     return SN_OK;
@@ -371,6 +373,13 @@ void sn_channel_goodbye(struct sn_channel *channel)
     sn_channel_kick(channel);
 }
 
+void sn_channel_abort(struct sn_channel *channel, enum sn_err err, const char *detail)
+{
+    SN_ASSERT(channel->magic == CHANNEL_MAGIC);
+    SN_ASSERT(channel->state != UP && channel->state != OPENING);
+    fail(channel, err, detail);
+}
+
 static enum sn_err take_refusal(struct sn_channel *channel, const uint8_t *payload, uint32_t size)
 {
     struct sn_refusal refusal;
@@ -552,6 +561,16 @@ const struct sn_hello *sn_channel_hello(const struct sn_channel *channel)
 const struct sn_lane_peer *sn_channel_peer(const struct sn_channel *channel)
 {
     return &channel->lane->peer;
+}
+
+int sn_channel_is_closing(const struct sn_channel *channel)
+{
+    return channel->state == CLOSING;
+}
+
+uint64_t sn_channel_since_ns(const struct sn_channel *channel)
+{
+    return channel->since_ns;
 }
 
 uint32_t sn_channel_lane_index(const struct sn_channel *channel)

@@ -73,6 +73,9 @@ void sn_channel_refuse(struct sn_channel *channel, const struct sn_refusal *refu
 /* Sends GOODBYE and closes in order; `down` follows. */
 void sn_channel_goodbye(struct sn_channel *channel);
 
+/* Ends it now, for the cause that stands already, else `err`; `down` comes from inside. Not for channels that are up. */
+void sn_channel_abort(struct sn_channel *channel, enum sn_err err, const char *detail);
+
 /* Joins the channel to the mux (its lane comes up there). The mux outlives the channel. */
 void sn_channel_serve(struct sn_channel *channel, struct sn_mux *mux);
 /* Asks the other side for a heartbeat now; `answered` or silence follows. */
@@ -84,6 +87,10 @@ void sn_channel_kick(struct sn_channel *channel);
 const struct sn_hello *sn_channel_hello(const struct sn_channel *channel);
 const struct sn_lane_peer *sn_channel_peer(const struct sn_channel *channel);
 void sn_channel_set_user(struct sn_channel *channel, const struct sn_channel_ops *ops, void *user);
+/* It has been refused, or says goodbye, and only its end is still to come. */
+int sn_channel_is_closing(const struct sn_channel *channel);
+/* When it was made. */
+uint64_t sn_channel_since_ns(const struct sn_channel *channel);
 uint32_t sn_channel_lane_index(const struct sn_channel *channel);
 /* The session it starts (lane 0) or joins. */
 uint64_t sn_channel_session(const struct sn_channel *channel);

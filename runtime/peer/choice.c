@@ -3,7 +3,8 @@
  * Which of several proven channels with one peer becomes the session.
  *
  * Rules, in order, for a newcomer N while an incumbent I (a session, or a channel accepted before it) is there:
- *  1. N's epoch is lower than one seen before: refused, told which epoch it needs.
+ *  1. N's epoch is lower than one seen before: refused, told which epoch it needs. So is another boot of the same epoch,
+ *     once no I is left that it would be a duplicate of.
  *  2. Same boot, both dialed by the peer: the peer has given I up; N replaces it.
  *  3. Same boot, dialed from both ends at once: the one dialed by the smaller key stays, on both ends alike. If that is
  *     I, it is probed as well, in case it is dead.
@@ -46,9 +47,28 @@ static void refuse_duplicate(struct sn_peer *peer, struct sn_channel *channel)
     refuse(channel, SN_EDUPLICATE, 0, why);
 }
 
+/* Epochs count the boots of one key. */
+static int is_known_key(const struct sn_peer *peer, const struct sn_hello *hello)
+{
+    return peer->has_id && sn_key_id_is_equal(&peer->id, &hello->id);
+}
+
+/* An epoch belongs to one boot: what another one with the same epoch has sealed and numbered does not fit. Refuses it
+ * before anything is given up for it. */
+static int refuse_taken_epoch(struct sn_peer *peer, struct sn_channel *channel)
+{
+    const struct sn_hello *hello = sn_channel_hello(channel);
+    const struct sni_assoc *assoc = peer->assoc;
+    if (!is_known_key(peer, hello) || assoc == NULL || assoc->epoch != hello->epoch) return 0;
+    if (memcmp(assoc->boot_public, hello->boot_public, sizeof assoc->boot_public) == 0) return 0;
+    refuse(channel, SN_EREPLAY, peer->highest_epoch, "another boot of this agent had this epoch");
+    return 1;
+}
+
 /* Makes the channel the one that becomes the session when both sides are ready. */
 static void choose(struct sn_peer *peer, struct sn_channel *channel)
 {
+    if (refuse_taken_epoch(peer, channel)) return;
     if (peer->chosen != NULL && peer->chosen != channel) {
         refuse(peer->chosen, SN_EDUPLICATE, 0, "a newer connection of the same agent took over");
     }
@@ -58,6 +78,7 @@ static void choose(struct sn_peer *peer, struct sn_channel *channel)
 
 static void replace(struct sn_peer *peer, struct sn_channel *channel, const char *why)
 {
+    if (refuse_taken_epoch(peer, channel)) return;
     if (peer->session != NULL) sni_session_close(peer->session, SN_ECLOSED, why);
     if (peer->session != NULL) { /* a challenger that waited was faster */
         refuse(channel, SN_EDUPLICATE, 0, "another newcomer took over");
@@ -164,12 +185,6 @@ static void join_session(struct sn_peer *peer, struct sn_channel *channel)
     }
     session->bulk_candidate = channel;
     sn_channel_accept(channel);
-}
-
-/* Epochs count the boots of one key. */
-static int is_known_key(const struct sn_peer *peer, const struct sn_hello *hello)
-{
-    return peer->has_id && sn_key_id_is_equal(&peer->id, &hello->id);
 }
 
 void sni_choice_proven(struct sn_peer *peer, struct sn_channel *channel)

@@ -96,6 +96,13 @@ enum sn_err sn_hello_decode(const uint8_t *bytes, size_t size, struct sn_hello *
     return SN_OK;
 }
 
+int64_t sn_hello_clock_offset_ms(const struct sn_hello *hello, int64_t wall_ms)
+{
+    if (wall_ms > 0 && hello->wall_ms < INT64_MIN + wall_ms) return INT64_MIN;
+    if (wall_ms < 0 && hello->wall_ms > INT64_MAX + wall_ms) return INT64_MAX;
+    return hello->wall_ms - wall_ms;
+}
+
 enum sn_err sn_refusal_encode(const struct sn_refusal *refusal, uint8_t *out, size_t capacity,
                               size_t *out_size)
 {

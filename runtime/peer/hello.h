@@ -42,6 +42,8 @@ SN_MUST_CHECK enum sn_err sn_hello_encode(const struct sn_hello *hello, uint8_t 
 /* Errors: EINVAL, ETOOBIG, EVERSION (out_hello holds what was read, names unchecked). */
 SN_MUST_CHECK enum sn_err sn_hello_decode(const uint8_t *bytes, size_t size,
                                           struct sn_hello *out_hello);
+/* Its sender's clock minus `wall_ms`, or the furthest value on that side when the clock is beyond all reason. */
+int64_t sn_hello_clock_offset_ms(const struct sn_hello *hello, int64_t wall_ms);
 SN_MUST_CHECK enum sn_err sn_refusal_encode(const struct sn_refusal *refusal, uint8_t *out,
                                             size_t capacity, size_t *out_size);
 /* Errors: EINVAL, ETOOBIG. A reason that this version does not know reads as EDENIED. */

@@ -298,13 +298,38 @@ static struct sn_channel **slot_of(struct sn_peer *peer, const struct sn_channel
     return NULL;
 }
 
+static int is_older(const struct sn_channel *a, const struct sn_channel *b)
+{
+    int is_gone = sn_channel_is_closing(a);
+    if (is_gone != sn_channel_is_closing(b)) return is_gone;
+    return sn_channel_since_ns(a) < sn_channel_since_ns(b);
+}
+
+/* A free place. When all are taken the oldest attempt makes room, those that were refused first: a clone that leaves
+ * one handshake after the other must not keep the agent itself out. */
+static struct sn_channel **make_place(struct sn_peer *peer)
+{
+    struct sn_channel *oldest = NULL;
+    struct sn_channel **slot = slot_of(peer, NULL);
+    if (slot != NULL) return slot;
+    for (unsigned i = 0; i < SNI_CANDIDATES_MAX; i++) {
+        struct sn_channel *channel = peer->candidates[i];
+        if (sni_session_awaits(peer->session, channel)) continue;
+        if (oldest == NULL || is_older(channel, oldest)) oldest = channel;
+    }
+    SN_ASSERT(oldest != NULL); /* a session awaits one at most */
+    sni_net_metric(peer->hub, SNI_NET_SHED);
+    sn_channel_abort(oldest, SN_EFULL, "made room for a later connection"); /* on_down frees it */
+    return slot_of(peer, NULL);
+}
+
 void sni_peer_arrive(struct sn_peer *peer, struct sn_lane *lane)
 {
     const struct sn_net_config *net = &peer->net->config;
-    struct sn_channel **slot = slot_of(peer, NULL);
+    struct sn_channel **slot = peer->is_closing ? NULL : make_place(peer);
     struct sn_channel_config config = {
         .self = &net->self, .worker = peer->worker, .ops = &sni_candidate_ops, .user = peer};
-    if (slot == NULL || peer->is_closing || sn_channel_adopt(&config, lane, slot) != SN_OK) {
+    if (slot == NULL || sn_channel_adopt(&config, lane, slot) != SN_OK) {
         sn_lane_free(lane);
     }
 }

@@ -436,7 +436,7 @@ enum sn_err sni_session_begin(struct sn_peer *peer, struct sn_channel *control)
     peer->hub->session_count++;
     peer->session = session;
     peer->sessions++;
-    peer->clock_offset_ms = hello->wall_ms - sn_env_wall_ms(peer->net->config.env);
+    peer->clock_offset_ms = sn_hello_clock_offset_ms(hello, sn_env_wall_ms(peer->net->config.env));
     sn_channel_set_user(control, &sni_session_ops, peer);
     sn_channel_serve(control, session->assoc->mux);
     sni_net_metric(peer->hub, SNI_NET_SESSIONS);

@@ -271,6 +271,17 @@ struct malformed {
 };
 #define BYTES(text) text, sizeof text - 1
 
+static void check_refused(struct tables *tables, const struct malformed *cases, size_t count)
+{
+    struct sni_body body;
+    for (size_t i = 0; i < count; i++) {
+        enum sn_err err =
+            sni_body_parse((const uint8_t *)cases[i].bytes, cases[i].size, &tables->rx, &body);
+        if (err != SN_EPROTO) fail_msg("taken: %s (%d)", cases[i].why, (int)err);
+        sni_names_cut(&tables->rx, 0);
+    }
+}
+
 static void malformed_bodies_are_refused(void **state)
 {
     struct tables *tables = *state;
@@ -328,13 +339,31 @@ static void malformed_bodies_are_refused(void **state)
         {"sequences not ascending",
          BYTES("\x83\x01\x02\x03\x01\x02\x92\x92\x01\x92\x01\x01\x92\x01\x92\x02\x01")},
     };
-    struct sni_body body;
-    for (size_t i = 0; i < SN_ARRAY_COUNT(cases); i++) {
-        enum sn_err err =
-            sni_body_parse((const uint8_t *)cases[i].bytes, cases[i].size, &tables->rx, &body);
-        if (err != SN_EPROTO) fail_msg("taken: %s (%d)", cases[i].why, (int)err);
-        sni_names_cut(&tables->rx, 0);
-    }
+    check_refused(tables, cases, SN_ARRAY_COUNT(cases));
+}
+
+/* Handlers and logs see names of actors and types only, whatever a peer signs. */
+static void names_that_are_none_are_refused(void **state)
+{
+    struct tables *tables = *state;
+    static const struct malformed cases[] = {
+        {"a space in a name", BYTES("\x82\x03\x01\x04\x91\x83\x02\xa3"
+                                    "a b\x03\xa1"
+                                    "b\x04\xa1"
+                                    "c")},
+        {"a quote in a name that gets a handle", BYTES("\x82\x03\x01\x04\x91\x83\x02\x92\x00\xa3"
+                                                       "a\"b\x03\xa1"
+                                                       "b\x04\xa1"
+                                                       "c")},
+        {"a line end in a type", BYTES("\x82\x03\x01\x04\x91\x83\x02\xa1"
+                                       "a\x03\xa1"
+                                       "b\x04\xa3"
+                                       "c\nd")},
+        {"an empty name", BYTES("\x82\x03\x01\x04\x91\x83\x02\xa1"
+                                "a\x03\xa0\x04\xa1"
+                                "c")},
+    };
+    check_refused(tables, cases, SN_ARRAY_COUNT(cases));
 }
 
 static void unknown_keys_are_skipped(void **state)
@@ -391,6 +420,7 @@ int main(void)
         TEST(the_largest_acknowledgement_fits),
         TEST(a_parcel_is_filled_to_the_brim_and_no_further),
         TEST(malformed_bodies_are_refused),
+        TEST(names_that_are_none_are_refused),
         TEST(unknown_keys_are_skipped),
         TEST(too_many_messages_are_refused),
     };

@@ -281,6 +281,31 @@ static void test_hostile_shapes(void **state)
 
 /* --- REFUSE -------------------------------------------------------------------------------------------- */
 
+/* A peer's clock may say anything; the difference must not wrap. */
+static void test_clock_offset(void **state)
+{
+    const struct {
+        int64_t theirs, ours, offset;
+    } cases[] = {{1500, 1000, 500},
+                 {-5, 10, -15},
+                 {INT64_MIN, 1, INT64_MIN},
+                 {INT64_MIN, 0, INT64_MIN},
+                 {INT64_MIN, INT64_MAX, INT64_MIN},
+                 {INT64_MIN + 7, 7, INT64_MIN},
+                 {INT64_MIN + 8, 7, INT64_MIN + 1},
+                 {INT64_MIN, -1, INT64_MIN + 1},
+                 {INT64_MAX, 0, INT64_MAX},
+                 {INT64_MAX, 1, INT64_MAX - 1},
+                 {INT64_MAX, -1, INT64_MAX},
+                 {INT64_MAX - 7, -7, INT64_MAX},
+                 {INT64_MAX, INT64_MIN, INT64_MAX}};
+    (void)state; /* pure */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sn_hello hello = {.wall_ms = cases[i].theirs};
+        assert_true(sn_hello_clock_offset_ms(&hello, cases[i].ours) == cases[i].offset);
+    }
+}
+
 static void test_golden_refusal(void **state)
 {
     (void)state;
@@ -441,6 +466,7 @@ int main(void)
         TEST(test_missing_and_repeated_fields),
         TEST(test_bad_values),
         TEST(test_hostile_shapes),
+        TEST(test_clock_offset),
         TEST(test_golden_refusal),
         TEST(test_refusals_of_other_versions),
         TEST(test_length_of_the_reason),
