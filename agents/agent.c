@@ -86,11 +86,17 @@ static int load_file(struct sn_agent *agent, const char *path)
     size_t size = 0;
     int status = SN_EXIT_USAGE;
     enum sn_err err = sn_env_file_read(agent->env, path, SN_CONFIG_BYTES_MAX, &text, &size);
-    if (err != SN_OK) {
-        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
-        return 2;
-    }
     sn_findings_init(&findings);
+    if (err == SN_ETOOBIG) {
+        sn_findings_add_too_large(&findings, path);
+        print_findings(agent->env, &findings);
+    } else if (err != SN_OK) {
+        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
+    }
+    if (err != SN_OK) {
+        sn_findings_fini(&findings);
+        return SN_EXIT_USAGE;
+    }
     err = sn_agent_file_parse(text, size, path, &findings, &agent->file);
     if (err == SN_OK) {
         agent->path = path;
@@ -130,92 +136,15 @@ static int load_plugins(struct sn_agent *agent)
     return err == SN_OK ? 0 : err == SN_EINVAL ? 2 : 1;
 }
 
-/* --- Folders, lock, identity --------------------------------------------------------------------------- */
+/* --- Folders, identity ---------------------------------------------------------------------------------- */
 
-static int remove_socket(void *arg, const char *name)
-{
-    struct sn_agent *agent = arg;
-    size_t size = strlen(name);
-    int is_socket = size > 5 && strcmp(name + size - 5, ".sock") == 0;
-    if (!is_socket && strncmp(name, "link-", 5) != 0) return 0; /* link_nng.c makes the latter */
-    char *path = sn_path_in(agent->run_folder, name);
-    if (path == NULL) return 1;
-    enum sn_err err = sn_env_file_remove(agent->env, path);
-    struct sn_file_info info = {0};
-    if (err != SN_OK && sn_env_file_info(agent->env, path, &info) == SN_OK && info.is_folder) {
-        complain(agent->env, "%s is a folder, and stands where a socket should be; remove it",
-                 path);
-    } else if (err != SN_OK) {
-        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
-    }
-    agent->is_swept &= err == SN_OK || err == SN_ENOENT;
-    sn_strfree(path);
-    return 0;
-}
-
-static int make_folder(struct sn_agent *agent, const char *key, const char *path)
-{
-    struct sn_file_info info;
-    enum sn_err err = sn_env_folder_make(agent->env, path, 0700);
-    if (err == SN_OK) return 0;
-    int is_taken = sn_env_file_info(agent->env, path, &info) == SN_OK && !info.is_folder;
-    if (is_taken) {
-        complain(agent->env, "%s is a file; `%s:` must name a folder", path, key);
-    } else if (err == SN_EEXIST || err == SN_ENOENT) {
-        complain(agent->env, "%s, `%s:`: a file stands where a folder should be", path, key);
-    } else {
-        complain(agent->env, "%s, `%s:`: %s", path, key, sn_file_err_text(err));
-    }
-    return 1;
-}
-
-/* Sockets of the agent stand there: nobody else may put some of his own. Returns an exit status. */
-static int check_run_folder(struct sn_agent *agent)
-{
-    struct sn_file_info info;
-    const char *path = agent->run_folder;
-    enum sn_err err = sn_env_file_info(agent->env, path, &info);
-    if (err != SN_OK) {
-        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
-    } else if (info.uid != sn_env_own_uid(agent->env)) {
-        complain(agent->env,
-                 "%s belongs to another user (uid %u); remove it, run the agent as that user, or "
-                 "make it this one's: chown %u %s",
-                 path, info.uid, sn_env_own_uid(agent->env), path);
-    } else if ((info.mode & 077) != 0) {
-        complain(agent->env, "%s must be private; mend it with: chmod 700 %s", path, path);
-    } else {
-        return SN_EXIT_OK;
-    }
-    return SN_EXIT_USAGE;
-}
-
-/* One agent a data folder: the lock is held by the descriptor, so it does not survive a kill. Whoever holds it owns the
- * run folder too, and may sweep what a former life left there. */
 static int take_folders(struct sn_agent *agent)
 {
-    if (make_folder(agent, "data", agent->data_folder) != 0) return 1;
-    if (make_folder(agent, "run", agent->run_folder) != 0) return 1;
-    int status = check_run_folder(agent);
-    if (status != SN_EXIT_OK) return status;
-    char *path = sn_path_in(agent->data_folder, "lock");
-    if (path == NULL) return out_of_memory(agent->env);
-    enum sn_err err = sn_env_file_lock(agent->env, path, &agent->lock);
-    if (err == SN_EINUSE) {
-        complain(agent->env,
-                 "another agent is running on %s; stop it first, or give this one its own `data:`",
-                 agent->data_folder);
-    } else if (err != SN_OK) {
-        complain(agent->env, "%s: %s", path, sn_file_err_text(err));
-    }
-    sn_strfree(path);
-    if (err != SN_OK) return 1;
-    agent->has_lock = 1;
-    agent->is_swept = 1;
-    err = sn_env_folder_list(agent->env, agent->run_folder, remove_socket, agent);
-    if (err == SN_OK) return agent->is_swept ? 0 : 1;
-    complain(agent->env, "%s: %s", agent->run_folder, sn_file_err_text(err));
-    return 1;
+    struct sn_folders_fault fault;
+    int status =
+        sn_folders_take(agent->env, agent->data_folder, agent->run_folder, &agent->folders, &fault);
+    if (status != SN_EXIT_OK) complain(agent->env, "%s", fault.text);
+    return status;
 }
 
 /* --- What the system must give -------------------------------------------------------------------------- */
@@ -416,8 +345,10 @@ static enum sn_err make_system(struct sn_agent *agent)
 static enum sn_err spawn_actors(struct sn_agent *agent)
 {
     struct sn_actor_ref ref;
-    enum sn_err err =
-        sn_system_spawn(agent->system, &sn_control_actor, NULL, SN_METRICS_NONE, &ref);
+    enum sn_err err = sn_control_register(agent->metrics, &agent->control_metrics);
+    if (err == SN_OK) {
+        err = sn_system_spawn(agent->system, &sn_control_actor, NULL, SN_METRICS_NONE, &ref);
+    }
     if (err == SN_OK) {
         err = sn_system_spawn(agent->system, &sn_ping_actor, NULL, SN_METRICS_NONE, &ref);
     }
@@ -601,7 +532,7 @@ static int wait_for_end(struct sn_agent *agent)
 
 static void remove_control_socket(struct sn_agent *agent)
 {
-    if (!agent->has_lock || agent->control_path == NULL) return;
+    if (!agent->folders.has_run || agent->control_path == NULL) return;
     enum sn_err err = sn_env_file_remove(agent->env, agent->control_path);
     if (err != SN_OK && err != SN_ENOENT) {
         complain(agent->env, "%s: %s", agent->control_path, sn_file_err_text(err));
@@ -622,7 +553,7 @@ static void free_agent(struct sn_agent *agent)
     if (agent->file != NULL) sn_free(agent->links, agent->file->link_count * sizeof *agent->links);
     if (sn_sock_is_open(agent->control_sock)) sn_env_close(agent->env, agent->control_sock);
     remove_control_socket(agent);
-    if (agent->has_lock) sn_env_file_unlock(agent->env, agent->lock);
+    sn_folders_leave(agent->env, &agent->folders);
     sn_identity_free(&agent->identity);
     if (agent->current != agent->file) sn_agent_file_free(agent->current);
     sn_agent_file_free(agent->file);
@@ -691,7 +622,8 @@ int sn_agent_run(struct sn_env *env, const char *path)
                      "not everything has ended in drain_ms and %u ms; the process leaves as it "
                      "is, with status 1",
                      CUT_MS);
-            remove_control_socket(agent);
+            remove_control_socket(
+                agent); /* the locks end with the process, not before its workers */
             return SN_EXIT_CUT;
         }
     }

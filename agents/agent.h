@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "agents/folders.h"
 #include "agents/identity.h"
 #include "agents/plugins.h"
 #include "config/agent_file.h"
@@ -29,10 +30,9 @@ struct sn_agent {
     char *run_folder;
     char *data_folder;
     char *control_path;
-    struct sn_file_lock lock;
-    int has_lock;
-    int is_swept; /* nothing of a former life is left in the run folder */
+    struct sn_folders folders;
     struct sn_metrics *metrics;
+    uint32_t control_metrics; /* index of the control actor's first one */
     struct sn_net *net;
     struct sn_system *system;
     struct sn_plugin_set plugins;
@@ -74,5 +74,8 @@ struct sn_agent *sn_agent_of(struct sn_ctx *ctx);
 /* Actors of every agent. */
 extern const struct sn_actor_kind sn_ping_actor;
 extern const struct sn_actor_kind sn_control_actor;
+
+/* The control actor's metrics, before any thread exists. Errors: EFULL, EEXIST. */
+SN_MUST_CHECK enum sn_err sn_control_register(struct sn_metrics *metrics, uint32_t *out_base);
 
 #endif

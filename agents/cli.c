@@ -190,8 +190,16 @@ int sn_cli_number(struct sn_cli *cli, const struct sn_option *option, uint64_t m
 int sn_cli_read(struct sn_cli *cli, const char *path, char **out_data, size_t *out_size)
 {
     enum sn_err err = sn_env_file_read(cli->env, path, SN_CONFIG_BYTES_MAX, out_data, out_size);
+    struct sn_findings findings;
     if (err == SN_OK) return 1;
-    sn_cli_error(cli, "%.500s: %s", path, sn_file_err_text(err));
+    if (err != SN_ETOOBIG) {
+        sn_cli_error(cli, "%.500s: %s", path, sn_file_err_text(err));
+        return 0;
+    }
+    sn_findings_init(&findings);
+    sn_findings_add_too_large(&findings, path);
+    sn_cli_findings(cli, &findings);
+    sn_findings_fini(&findings);
     return 0;
 }
 

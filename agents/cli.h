@@ -54,7 +54,8 @@ void sn_cli_print(struct sn_cli *cli, const char *format, ...) SN_PRINTF(2, 3);
 int sn_cli_usage(struct sn_cli *cli);
 void sn_cli_findings(struct sn_cli *cli, struct sn_findings *findings);
 
-/* Checks the configuration of the fleet's plugins; warns about those that are not installed here.
+/* Checks the configuration of the fleet's plugins; prints warnings about those that are not installed here, and about
+ * what else in the fleet may be an omission.
  * Errors: EINVAL (findings were added), ENOMEM. */
 SN_MUST_CHECK enum sn_err sn_cli_check_plugins(struct sn_cli *cli, const struct sn_fleet *fleet,
                                                struct sn_findings *findings);

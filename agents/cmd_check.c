@@ -5,6 +5,7 @@
 
 #include "agents/cli.h"
 #include "agents/cli_key.h"
+#include "agents/folders.h"
 #include "agents/identity.h"
 #include "agents/plugins.h"
 #include "base/alloc.h"
@@ -20,6 +21,7 @@ enum sn_err sn_cli_check_plugins(struct sn_cli *cli, const struct sn_fleet *flee
 {
     struct sn_findings warnings;
     sn_findings_init(&warnings);
+    sn_fleet_warn(fleet, &warnings);
     enum sn_err err = sn_plugins_check_fleet(cli->env, fleet, findings, &warnings);
     sn_cli_findings(cli, &warnings);
     sn_findings_fini(&warnings);
@@ -135,6 +137,29 @@ static enum sn_err check_plugins(struct check *check, const struct sn_agent_file
     return err;
 }
 
+/* Folders that it could not take, whoever has them now. */
+static enum sn_err check_folders(struct check *check, const struct sn_agent_file *agent)
+{
+    struct sn_folders_fault fault;
+    enum sn_err err = SN_ENOMEM;
+    char *folder = sn_path_folder(check->file);
+    char *data = folder == NULL ? NULL : sn_path_in(folder, agent->data);
+    char *run = folder == NULL ? NULL : sn_path_in(folder, agent->run);
+    if (data == NULL || run == NULL) goto out;
+    err = SN_OK;
+    if (sn_folders_check(check->cli->env, data, run, &fault) != SN_EXIT_OK) {
+        const struct sn_config_node *root = sn_config_root(agent->tree);
+        const struct sn_config_node *node = sn_config_get(root, fault.field);
+        sn_findings_add_node(&check->findings, node != NULL ? node : root, "%s", fault.text);
+        err = SN_EINVAL;
+    }
+out:
+    sn_strfree(run);
+    sn_strfree(data);
+    sn_strfree(folder);
+    return err;
+}
+
 static enum sn_err check_agent(struct check *check)
 {
     struct sn_agent_file *agent = NULL;
@@ -145,6 +170,10 @@ static enum sn_err check_agent(struct check *check)
     if (err != SN_ENOMEM) {
         enum sn_err identity_err = check_identity(check, agent);
         if (identity_err != SN_OK) err = identity_err;
+    }
+    if (err != SN_ENOMEM) {
+        enum sn_err folders_err = check_folders(check, agent);
+        if (folders_err != SN_OK) err = folders_err;
     }
     if (err == SN_OK) {
         sn_cli_print(check->cli, "%s: good (agent %s of mesh %s)\n", check->file, agent->agent,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Purpose: serves the control socket: answers views of the agent, and passes questions on to actors.
- * In: connections on the control socket; replies to what it asked. Out: questions (verb `ask`) to any actor.
+ * In: connections on the control socket; replies to what it asked. Out: questions (verb `ask`) to any actor. Messages
+ * are refused: those of other agents by the access rules, which cannot open it, those of this agent with
+ * `control.refused`.
  * States of a client: reading --request complete--> working --reply ready--> writing --all written--> reading.
  * Invariants: 1. at most SN_CONTROL_CLIENTS_MAX clients; 2. one request of a client at a time; 3. a client of another
- * user never has a byte read; 4. a slot that is reused has another generation, so that late answers miss it; 5. those
- * who wait for an actor's answer, which may take minutes, never have all places: at most ASKS_MAX of them, and
- * ASKS_AWAY_MAX while the question is for another agent; 6. whoever has any other place had to say or take something
- * whole within IDLE_NS, or makes room for the next one. So a view finds a place, whatever the others do.
+ * user never has a byte read, and is told why; 4. a slot that is reused has another generation, so that late answers
+ * miss it; 5. those who wait for an actor's answer, which may take minutes, never have all places: at most ASKS_MAX of
+ * them, and ASKS_AWAY_MAX while the question is for another agent; 6. whoever has any other place had to say or take
+ * something whole within IDLE_NS, or makes room for the next one. So a view finds a place, whatever the others do.
  */
 #include <string.h>
 
@@ -18,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "log/log.h"
+#include "metrics/metrics.h"
 
 #define PREFIX_BYTES 4u
 /* A client keeps its place for so long between two requests, or for one reply, when others wait for a place. */
@@ -62,6 +65,7 @@ struct control {
     uint32_t incarnation;
     struct sn_io listener;
     struct sn_sock listen_sock;
+    uint32_t metric_base;
     int is_listening;
     int has_waiting;        /* the system's queue was not seen empty since somebody came */
     uint64_t full_since_ns; /* since when nobody found a place; 0 = not full */
@@ -69,6 +73,19 @@ struct control {
         retry; /* started while full, or while a request is incomplete: looks for those who are late */
     struct client clients[SN_CONTROL_CLIENTS_MAX];
 };
+
+enum metric { METRIC_DENIED };
+
+static const struct sn_metric_desc metric_table[] = {
+    [METRIC_DENIED] = {"control.denied", SN_METRIC_COUNTER,
+                       "clients of the control socket, and messages to it, that were refused"},
+    {NULL, 0, NULL},
+};
+
+enum sn_err sn_control_register(struct sn_metrics *metrics, uint32_t *out_base)
+{
+    return sn_metrics_register(metrics, metric_table, out_base);
+}
 
 static void on_client(struct sn_io *io, unsigned ready);
 
@@ -423,6 +440,12 @@ static uint64_t drop_late(struct control *control)
     return next;
 }
 
+static void count_denied(const struct control *control)
+{
+    sn_metrics_add(control->agent->metrics, sn_worker_index(control->worker),
+                   control->metric_base + METRIC_DENIED, 1);
+}
+
 /* Whether the other end may ask at all. */
 static int is_allowed(struct control *control, struct sn_sock sock)
 {
@@ -430,15 +453,32 @@ static int is_allowed(struct control *control, struct sn_sock sock)
     uint32_t uid = 0;
     enum sn_err err = sn_env_peer_uid(env, sock, &uid);
     if (err == SN_OK && (uid == sn_env_own_uid(env) || uid == 0)) return 1;
+    count_denied(control);
     sn_logger_write(sn_system_logger(control->worker), SN_WARN, "CONTROL-DENIED", "control",
                     "uid=%u", uid);
     return 0;
+}
+
+/* One reply without a request, best effort: it is small, and nothing else was written. */
+static void say_no(struct control *control, struct sn_sock sock, enum sn_err why, const char *text)
+{
+    struct sn_body out;
+    size_t size = 0;
+    sn_body_init(&out);
+    make_reply(&out, why, text, NULL);
+    if (out.err == SN_OK) {
+        enum sn_err err =
+            sn_env_write(control->agent->env, sock, out.pack.data, out.pack.size, &size);
+        (void)err; /* best effort, as said */
+    }
+    sn_body_fini(&out);
 }
 
 static void admit(struct control *control, struct sn_sock sock)
 {
     struct sn_env *env = control->agent->env;
     if (!is_allowed(control, sock)) {
+        say_no(control, sock, SN_EDENIED, "this agent answers its own user only");
         sn_env_close(env, sock);
         return;
     }
@@ -461,7 +501,6 @@ static void admit(struct control *control, struct sn_sock sock)
 static void turn_away(struct control *control)
 {
     struct sn_env *env = control->agent->env;
-    struct sn_body out;
     struct sn_sock sock;
     uint8_t request[1024];
     size_t size = 0;
@@ -469,15 +508,11 @@ static void turn_away(struct control *control)
     if (err == SN_EAGAIN) control->has_waiting = 0;
     if (err != SN_OK) return;
     if (is_allowed(control, sock)) {
-        sn_body_init(&out);
-        make_reply(&out, SN_EFULL, "all places for clients of this agent are taken; try again",
-                   NULL);
         err = sn_env_read(env, sock, request, sizeof request, &size);
-        if (err == SN_OK && out.err == SN_OK) {
-            err = sn_env_write(env, sock, out.pack.data, out.pack.size, &size);
-            (void)err; /* best effort: it is small, and nothing else was written */
+        if (err == SN_OK) {
+            say_no(control, sock, SN_EFULL,
+                   "all places for clients of this agent are taken; try again");
         }
-        sn_body_fini(&out);
     }
     sn_env_close(env, sock);
 }
@@ -514,6 +549,16 @@ static void on_retry(struct sn_timer *timer, struct sn_worker *worker)
     if (control->full_since_ns != 0) sn_io_kick(&control->listener);
 }
 
+/* Only this agent's own actors get so far: mesh/access.c opens it to nobody else. */
+static void refuse_message(struct sn_ctx *ctx, struct control *control,
+                           const struct sn_event *event)
+{
+    count_denied(control);
+    if (event->correlation == 0) return; /* nobody waits for an answer */
+    enum sn_err err = sn_reply(ctx, event, "control.refused", NULL, 0);
+    if (err != SN_OK) sn_log(ctx, SN_DEBUG, "CONTROL-UNANSWERED", "err=%s", sn_err_name(err));
+}
+
 static enum sn_err start(struct sn_ctx *ctx, struct control *control)
 {
     control->agent = sn_agent_of(ctx);
@@ -521,6 +566,7 @@ static enum sn_err start(struct sn_ctx *ctx, struct control *control)
     control->self = sn_ctx_self(ctx);
     control->incarnation = sn_ctx_incarnation(ctx);
     control->listen_sock = control->agent->control_sock;
+    control->metric_base = control->agent->control_metrics;
     for (uint32_t i = 0; i < SN_CONTROL_CLIENTS_MAX; i++) {
         control->clients[i].control = control;
         control->clients[i].index = i;
@@ -549,6 +595,7 @@ static enum sn_err handle(struct sn_ctx *ctx, void *state, const struct sn_event
     case SN_EVENT_START: return start(ctx, control);
     case SN_EVENT_JOB: ask(ctx, control, event->token); return SN_OK;
     case SN_EVENT_REPLY: take_answer(control, event); return SN_OK;
+    case SN_EVENT_MESSAGE: refuse_message(ctx, control, event); return SN_OK;
     default: return SN_OK; /* nobody else has business with it */
     }
 }

@@ -78,7 +78,11 @@ enum sn_err sn_control_call(struct sn_control_client *client,
     uint8_t prefix[4];
     uint64_t timeout_ms = request->timeout_ms + ANSWER_MS;
     enum sn_err err = send_request(client, request);
-    if (err == SN_OK) err = read_all(client, prefix, sizeof prefix, timeout_ms);
+    if (err == SN_OK || err == SN_ERESET || err == SN_ECLOSED) {
+        /* Who refuses us need not hear us out: why may be there already. */
+        enum sn_err read_err = read_all(client, prefix, sizeof prefix, timeout_ms);
+        if (err == SN_OK || read_err == SN_OK) err = read_err;
+    }
     if (err != SN_OK) return err;
     uint32_t size = ((uint32_t)prefix[0] << 24) | ((uint32_t)prefix[1] << 16) |
                     ((uint32_t)prefix[2] << 8) | prefix[3];

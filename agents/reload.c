@@ -65,6 +65,10 @@ static enum sn_err read_file(struct sn_reload *reload)
     char *text = NULL;
     size_t size = 0;
     enum sn_err err = sn_env_file_read(agent->env, agent->path, SN_CONFIG_BYTES_MAX, &text, &size);
+    if (err == SN_ETOOBIG) {
+        sn_findings_add_too_large(&reload->findings, agent->path);
+        return SN_EINVAL;
+    }
     if (err != SN_OK) {
         sn_findings_add(&reload->findings, agent->path, (struct sn_config_pos){1, 1}, ".", "%s",
                         sn_file_err_text(err));

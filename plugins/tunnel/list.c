@@ -126,11 +126,21 @@ static void build(struct json *json, struct tunnel *t, uint64_t now_ms)
     sni_tunnel_json_raw(json, "}");
 }
 
+/* An access rule let the question in: whoever asked is told at once that it does not help. */
+static void refuse(struct sn_ctx *ctx, const struct sn_event *event)
+{
+    sn_metric_add(ctx, METRIC_DENIED, 1);
+    sn_log(ctx, SN_WARN, "TUNNEL-LIST-DENIED", "agent=%s", event->agent);
+    if (event->correlation == 0) return; /* nobody waits for an answer */
+    enum sn_err err = sn_reply(ctx, event, TUNNEL_LIST_REFUSED, NULL, 0);
+    if (err != SN_OK) sn_log(ctx, SN_DEBUG, "TUNNEL-LIST-FAILED", "err=%s", sn_err_name(err));
+}
+
 void sni_tunnel_list(struct sn_ctx *ctx, struct tunnel *t, const struct sn_event *event)
 {
     /* Addresses behind targets are nobody else's business. */
     if (event->agent[0] != '\0') {
-        sn_log(ctx, SN_WARN, "TUNNEL-LIST-DENIED", "agent=%s", event->agent);
+        refuse(ctx, event);
         return;
     }
     if (event->correlation == 0) return; /* nobody waits for an answer */

@@ -114,8 +114,9 @@ const struct sn_config_field sni_tunnel_fields[] = {
 static const struct sn_metric_desc metrics[] = {
     [METRIC_OPENED] = {"tunnel.opened", SN_METRIC_COUNTER,
                        "tunnels that came up, as client or target"},
-    [METRIC_DENIED] = {"tunnel.denied", SN_METRIC_COUNTER,
-                       "tunnels refused here: not allowed, or no such target"},
+    [METRIC_DENIED] =
+        {"tunnel.denied", SN_METRIC_COUNTER,
+         "tunnels refused here: not allowed, or no such target; and lists that others asked for"},
     [METRIC_FAILED] = {"tunnel.failed", SN_METRIC_COUNTER,
                        "tunnels that could not be opened, or broke"},
     [METRIC_REFUSED] = {"tunnel.refused", SN_METRIC_COUNTER,
@@ -133,7 +134,8 @@ static const struct sn_metric_desc metrics[] = {
 };
 
 static const struct sn_message_type messages[] = {
-    {TUNNEL_LIST, "Asks for all forwards and targets, as JSON; answered to this agent only."},
+    {TUNNEL_LIST, "Asks for all forwards and targets, as JSON; answered to this agent only, others "
+                  "get tunnel.refused and none."},
     {0},
 };
 

@@ -45,6 +45,7 @@
 
 #define TUNNEL_SERVICE      "tunnel"
 #define TUNNEL_LIST         "tunnel.list"
+#define TUNNEL_LIST_REFUSED "tunnel.refused"
 #define TUNNEL_ENTRIES_MAX  4096u     /* targets, and forwards: as many as a fleet may have */
 #define TUNNEL_PATTERNS_MAX 256       /* in one allow: list */
 #define TUNNEL_FLOWS_MAX    65536u    /* as many as a peer may open; tokens hold 16 bits of index */

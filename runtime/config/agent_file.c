@@ -271,11 +271,12 @@ static void check_link(const struct sn_agent_file *agent, uint32_t index,
     const struct sn_agent_link *link = &agent->links[index];
     const struct sn_config_node *to = sn_config_get(link->node, "to");
     if (strcmp(link->to, agent->agent) == 0) {
-        sn_findings_add_node(findings, to, "the agent links to itself");
+        sn_findings_add_node(findings, to, "the agent links to itself; remove this entry");
     }
     for (uint32_t i = 0; i < index; i++) {
         if (strcmp(agent->links[i].to, link->to) != 0) continue;
-        sn_findings_add_node(findings, to, "a second link to %s", link->to);
+        sn_findings_add_node(findings, to, "a second link to %s; remove one of the entries",
+                             link->to);
         break;
     }
     if (link->key == NULL && agent->authority == NULL) {
@@ -303,10 +304,21 @@ static void check_listens(const struct sn_agent_file *agent, struct sn_findings 
             const struct sn_config_node *earlier = sn_config_at(agent->listen, j);
             const char *other = sn_config_text(earlier, "tls://") + strlen("tls://");
             if (!sni_listen_overlaps(address, other)) continue;
-            sn_findings_add_node(findings, node, "%s is listened on twice (also by %s)", address,
-                                 other);
+            sn_findings_add_node(
+                findings, node,
+                "%s is listened on twice (also by %s); remove one of them, or give it another port",
+                address, other);
             break;
         }
+    }
+}
+
+static void check_access(const struct sn_agent_file *agent, struct sn_findings *findings)
+{
+    const struct sn_config_node *list = sn_config_get(sn_config_root(agent->tree), "access");
+    for (uint32_t i = 0; i < agent->access_count; i++) {
+        sni_access_check_actor(sn_config_get(sn_config_at(list, i), "to"), agent->access[i].actor,
+                               findings);
     }
 }
 
@@ -316,9 +328,10 @@ static void check_plugins(const struct sn_agent_file *agent, struct sn_findings 
         sni_sha256_check(agent->plugins[i].sha256, findings);
         for (uint32_t j = 0; j < i; j++) {
             if (strcmp(agent->plugins[i].name, agent->plugins[j].name) != 0) continue;
-            sn_findings_add_node(findings, sn_config_get(agent->plugins[i].node, "name"),
-                                 "plugin `%s` stands here twice (also plugins[%u])",
-                                 agent->plugins[i].name, j);
+            sn_findings_add_node(
+                findings, sn_config_get(agent->plugins[i].node, "name"),
+                "plugin `%s` stands here twice (also plugins[%u]); remove one of them",
+                agent->plugins[i].name, j);
             break;
         }
     }
@@ -351,6 +364,7 @@ enum sn_err sn_agent_file_parse(const void *bytes, size_t size, const char *file
     check_trust(agent, findings);
     for (uint32_t i = 0; i < agent->link_count; i++) check_link(agent, i, findings);
     check_listens(agent, findings);
+    check_access(agent, findings);
     check_plugins(agent, findings);
     sn_settings_check(&agent->settings, sn_config_root(agent->tree), findings);
     err = sn_findings_result(findings, before);

@@ -13,8 +13,9 @@
 #include "config/tree.h"
 #include "sennit/limits.h"
 
-#define CAPACITY_MIN     8u
-#define QUOTED_BYTES_MAX 64u /* longer values are cut in messages */
+#define CAPACITY_MIN      8u
+#define QUOTED_BYTES_MAX  64u  /* longer values are cut in messages */
+#define LOWERED_BYTES_MAX 192u /* more than any name has */
 
 void sn_findings_init(struct sn_findings *findings)
 {
@@ -100,6 +101,13 @@ void sn_findings_add_key(struct sn_findings *findings, const struct sn_config_no
     va_end(args);
 }
 
+void sn_findings_add_too_large(struct sn_findings *findings, const char *file)
+{
+    sn_findings_add(findings, file, (struct sn_config_pos){1, 1}, ".",
+                    "the file has more than %u bytes; a configuration has at most as many",
+                    SN_CONFIG_BYTES_MAX);
+}
+
 int sn_findings_is_full(const struct sn_findings *findings)
 {
     return findings->count >= SN_CONFIG_FINDINGS_MAX || findings->no_memory;
@@ -172,17 +180,31 @@ void sn_suggest_init(struct sn_suggest *suggest, const char *wanted)
     *suggest = (struct sn_suggest){.wanted = wanted};
 }
 
+/* All names are in small letters: capitals are a slip that costs nothing. */
+static void lower_copy(const char *text, char out[LOWERED_BYTES_MAX + 1])
+{
+    size_t size = 0;
+    for (; text[size] != '\0' && size < LOWERED_BYTES_MAX; size++) {
+        int is_capital = text[size] >= 'A' && text[size] <= 'Z';
+        out[size] = (char)(is_capital ? text[size] + ('a' - 'A') : text[size]);
+    }
+    out[size] = '\0';
+}
+
 void sn_suggest_offer(struct sn_suggest *suggest, const char *candidate)
 {
+    char lowered[LOWERED_BYTES_MAX + 1];
     size_t size = strlen(suggest->wanted);
+    if (size > LOWERED_BYTES_MAX) return; /* no name is so long */
+    lower_copy(suggest->wanted, lowered);
     size_t size_candidate = strlen(candidate);
     if (size_candidate > size) size = size_candidate;
     /* One slip in three letters is a typo; more of them are another word. */
     unsigned limit = size < 6 ? 1 : size < 9 ? 2 : 3;
-    unsigned distance = sn_text_distance(suggest->wanted, candidate, limit);
+    unsigned distance = sn_text_distance(lowered, candidate, limit);
     if (distance > limit) return;
     /* Slips in the first letter are the rarest. */
-    unsigned score = 2 * distance + (suggest->wanted[0] != candidate[0]);
+    unsigned score = 2 * distance + (lowered[0] != candidate[0]);
     if (suggest->best != NULL && score >= suggest->best_score) return;
     suggest->best = candidate;
     suggest->best_score = score;

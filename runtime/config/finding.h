@@ -50,6 +50,9 @@ void sn_findings_add_node(struct sn_findings *findings, const struct sn_config_n
 void sn_findings_add_key(struct sn_findings *findings, const struct sn_config_node *node,
                          const char *format, ...) SN_PRINTF(3, 4);
 
+/* A file of more than SN_CONFIG_BYTES_MAX bytes, which nobody has read: at its start. */
+void sn_findings_add_too_large(struct sn_findings *findings, const char *file);
+
 /* Nonzero when further findings would only be counted; a parser may then stop. */
 int sn_findings_is_full(const struct sn_findings *findings);
 

@@ -127,7 +127,8 @@ uint32_t sni_fleet_resolve_agent(const struct sn_fleet *fleet, const struct sn_c
     char quoted[SN_QUOTE_MAX];
     char hint[SN_HINT_MAX];
     sn_findings_add_node(findings, node, "no agent %s in this fleet%s", sn_quote(name, quoted),
-                         sn_suggest_text(&suggest, hint));
+                         suggest.best == NULL ? "; add it to `sites`, or name another one"
+                                              : sn_suggest_text(&suggest, hint));
     return SN_FLEET_NONE;
 }
 
@@ -265,7 +266,8 @@ static uint32_t resolve_target(const struct sn_fleet *fleet, const struct sn_con
     char quoted[SN_QUOTE_MAX];
     char hint[SN_HINT_MAX];
     sn_findings_add_node(findings, node, "no target %s in this fleet%s", sn_quote(name, quoted),
-                         sn_suggest_text(&suggest, hint));
+                         suggest.best == NULL ? "; add it to `targets`, or name another one"
+                                              : sn_suggest_text(&suggest, hint));
     return SN_FLEET_NONE;
 }
 

@@ -108,6 +108,9 @@ SN_MUST_CHECK enum sn_err sn_fleet_parse(const void *bytes, size_t size, const c
                                          struct sn_findings *findings, struct sn_fleet **out_fleet);
 void sn_fleet_free(struct sn_fleet *fleet);
 
+/* What may be meant but is more likely an omission: adds findings that begin with "warning: ". */
+void sn_fleet_warn(const struct sn_fleet *fleet, struct sn_findings *warnings);
+
 /* Index of the agent called `name`, or SN_FLEET_NONE. */
 uint32_t sn_fleet_find_agent(const struct sn_fleet *fleet, const char *name);
 

@@ -38,15 +38,19 @@ static void check_agent_listens(const struct check *c, const struct sn_fleet_age
             const char *address = listen_address(agent->listen, i);
             const char *earlier = listen_address(agent->listen, j);
             if (!sni_listen_overlaps(address, earlier)) continue;
-            sn_findings_add_node(c->findings, sn_config_at(agent->listen, i),
-                                 "%s is listened on twice at %s (also by %s)", address, agent->name,
-                                 earlier);
+            sn_findings_add_node(
+                c->findings, sn_config_at(agent->listen, i),
+                "%s is listened on twice at %s (also by %s); remove one of them, or "
+                "give it another port",
+                address, agent->name, earlier);
             break;
         }
     }
     if (agent->address == NULL || agent->listen != NULL) return;
-    sn_findings_add_key(c->findings, agent->address,
-                        "%s has an address for others to dial, but no `listen`", agent->name);
+    sn_findings_add_key(
+        c->findings, agent->address,
+        "%s has an address for others to dial, but no `listen`; add that, or remove the address",
+        agent->name);
 }
 
 static void check_agent_keys(const struct check *c, uint32_t index)
@@ -70,18 +74,21 @@ static void check_link(const struct check *c, uint32_t from, uint32_t index)
     if (link->to == SN_FLEET_NONE) return; /* reported when it was resolved */
     const struct sn_fleet_agent *peer = &c->fleet->agents[link->to];
     if (link->to == from) {
-        sn_findings_add_node(c->findings, link->to_node, "%s links to itself", agent->name);
+        sn_findings_add_node(c->findings, link->to_node, "%s links to itself; remove this entry",
+                             agent->name);
         return;
     }
     for (uint32_t i = 0; i < index; i++) {
         if (agent->links[i].to != link->to) continue;
-        sn_findings_add_node(c->findings, link->to_node, "%s links to %s twice", agent->name,
+        sn_findings_add_node(c->findings, link->to_node,
+                             "%s links to %s twice; remove one of the entries", agent->name,
                              peer->name);
         return;
     }
     if (peer->listen == NULL) {
         sn_findings_add_node(c->findings, link->to_node,
-                             "%s has no address to dial: it does not `listen`", peer->name);
+                             "%s has no address to dial: it does not `listen`; add that to it",
+                             peer->name);
         return;
     }
     if (link->address != NULL || sn_fleet_agent_address(peer, 0) != NULL) return;
@@ -111,7 +118,10 @@ static void report_site(const struct check *c, const struct sn_config_node *node
         sn_suggest_offer(&suggest, sn_config_key_at(c->sites, i));
     }
     if (suggest.best == NULL) {
-        sn_findings_add_node(c->findings, node, "`%s/*` matches no agent in this fleet", site);
+        sn_findings_add_node(
+            c->findings, node,
+            "`%s/*` matches no agent in this fleet; add that site to `sites`, or name another one",
+            site);
         return;
     }
     sn_findings_add_node(c->findings, node,
@@ -119,26 +129,38 @@ static void report_site(const struct check *c, const struct sn_config_node *node
                          suggest.best);
 }
 
-/* Returns 1 when somebody has the role. */
-static int check_role(const struct check *c, const struct sn_config_node *node, const char *role)
+static void report_role(const struct check *c, const struct sn_config_node *node, const char *role)
 {
     struct sn_suggest suggest;
     sn_suggest_init(&suggest, role);
     for (uint32_t i = 0; i < c->fleet->agent_count; i++) {
         const struct sn_config_node *roles = c->fleet->agents[i].roles;
         for (uint32_t j = 0; j < sn_config_count(roles); j++) {
-            const char *other = sn_config_text(sn_config_at(roles, j), "");
-            if (strcmp(other, role) == 0) return 1;
-            sn_suggest_offer(&suggest, other);
+            sn_suggest_offer(&suggest, sn_config_text(sn_config_at(roles, j), ""));
         }
     }
     if (suggest.best == NULL) {
-        sn_findings_add_node(c->findings, node, "no agent in this fleet has the role `%s`", role);
+        sn_findings_add_node(c->findings, node,
+                             "no agent in this fleet has the role `%s`; add it to the `roles` of "
+                             "those that are meant",
+                             role);
     } else {
         sn_findings_add_node(c->findings, node,
                              "no agent in this fleet has the role `%s`; did you mean `role:%s`?",
                              role, suggest.best);
     }
+}
+
+/* Returns 1 when somebody has the role. */
+static int check_role(const struct check *c, const struct sn_config_node *node, const char *role)
+{
+    for (uint32_t i = 0; i < c->fleet->agent_count; i++) {
+        const struct sn_config_node *roles = c->fleet->agents[i].roles;
+        for (uint32_t j = 0; j < sn_config_count(roles); j++) {
+            if (strcmp(sn_config_text(sn_config_at(roles, j), ""), role) == 0) return 1;
+        }
+    }
+    report_role(c, node, role);
     return 0;
 }
 
@@ -179,9 +201,10 @@ static void check_target(const struct check *c, const struct sn_fleet_target *ta
         if (i == target->at) continue;
         if (sn_fleet_patterns_match(target->allow, &c->fleet->agents[i])) return;
     }
-    sn_findings_add_node(c->findings, target->allow,
-                         "nobody may use this target: `allow` matches no agent but %s itself",
-                         agent_name(c, target->at));
+    sn_findings_add_node(
+        c->findings, target->allow,
+        "nobody may use this target: `allow` matches no agent but %s itself; add those that may",
+        agent_name(c, target->at));
 }
 
 /* A link to an unknown name, reported already, may be the one that is meant. */
@@ -232,9 +255,10 @@ static void check_forward_wait(const struct check *c, const struct sn_fleet_forw
     if (node == NULL || forward->target == SN_FLEET_NONE) return;
     const struct sn_fleet_target *target = &c->fleet->targets[forward->target];
     if (forward->open_wait_ms > target->connect_wait_ms) return;
-    sn_findings_add_node(c->findings, node,
-                         "%u is not longer than connect_wait_ms (%u) of target `%s`",
-                         forward->open_wait_ms, target->connect_wait_ms, target->name);
+    sn_findings_add_node(
+        c->findings, node,
+        "%u is not longer than connect_wait_ms (%u) of target `%s`; make it longer",
+        forward->open_wait_ms, target->connect_wait_ms, target->name);
 }
 
 static void check_forward_listen(const struct check *c, uint32_t index)
@@ -245,7 +269,8 @@ static void check_forward_listen(const struct check *c, uint32_t index)
     const struct sn_fleet_agent *agent = &c->fleet->agents[forward->at];
     for (uint32_t i = 0; i < sn_config_count(agent->listen); i++) {
         if (!sni_listen_overlaps(forward->listen, listen_address(agent->listen, i))) continue;
-        sn_findings_add_node(c->findings, node, "%s is taken: agent %s itself listens on %s",
+        sn_findings_add_node(c->findings, node,
+                             "%s is taken: agent %s itself listens on %s; choose another port",
                              forward->listen, agent->name, listen_address(agent->listen, i));
         return;
     }
@@ -253,7 +278,8 @@ static void check_forward_listen(const struct check *c, uint32_t index)
         const struct sn_fleet_forward *other = &c->fleet->forwards[i];
         if (other->at != forward->at) continue;
         if (!sni_listen_overlaps(forward->listen, other->listen)) continue;
-        sn_findings_add_node(c->findings, node, "%s is taken: forward `%s` at %s listens on %s",
+        sn_findings_add_node(c->findings, node,
+                             "%s is taken: forward `%s` at %s listens on %s; choose another port",
                              forward->listen, other->name, agent->name, other->listen);
         return;
     }
@@ -270,9 +296,10 @@ static void check_plugin_twice(const struct check *c, uint32_t index)
             const char *name = agent_name(c, j);
             if (!sn_config_patterns_match(plugin->at, name)) continue;
             if (!sn_config_patterns_match(other->at, name)) continue;
-            sn_findings_add_node(c->findings, sn_config_get(plugin->node, "at"),
-                                 "plugin `%s` stands twice at %s (also plugins[%u])", plugin->name,
-                                 name, i);
+            sn_findings_add_node(
+                c->findings, sn_config_get(plugin->node, "at"),
+                "plugin `%s` stands twice at %s (also plugins[%u]); remove one of them",
+                plugin->name, name, i);
             return;
         }
     }
@@ -299,8 +326,9 @@ static void check_plugin(const struct check *c, uint32_t index)
     const struct sn_fleet_plugin *plugin = &c->fleet->plugins[index];
     int says_file = plugin->path != NULL || plugin->sha256 != NULL;
     if (strcmp(plugin->name, "tunnel") == 0 && (plugin->config != NULL || !says_file)) {
-        sn_findings_add_node(c->findings, sn_config_get(plugin->node, "name"),
-                             "tunnels are declared under `targets` and `forwards`");
+        sn_findings_add_node(
+            c->findings, sn_config_get(plugin->node, "name"),
+            "tunnels are declared under `targets` and `forwards`; remove this entry");
     }
     sni_sha256_check(plugin->sha256, c->findings);
     if (!check_patterns(c, plugin->at)) return;
@@ -337,10 +365,24 @@ void sni_fleet_check(const struct sn_fleet *fleet, struct sn_findings *findings)
         check_forward_wait(&c, &fleet->forwards[i]);
     }
     for (uint32_t i = 0; i < fleet->access_count; i++) {
+        sni_access_check_actor(sn_config_get(fleet->access[i].node, "to"), fleet->access[i].actor,
+                               findings);
         (void)check_patterns(&c, fleet->access[i].from); /* its findings are all that is wanted */
     }
     for (uint32_t i = 0; i < fleet->plugin_count; i++) check_plugin(&c, i);
     for (uint32_t i = 0; i < fleet->agent_count && !sn_findings_is_full(findings); i++) {
         check_tunnel_allowed(&c, i);
+    }
+}
+
+void sn_fleet_warn(const struct sn_fleet *fleet, struct sn_findings *warnings)
+{
+    for (uint32_t i = 0; i < fleet->agent_count && fleet->agent_count > 1; i++) {
+        const struct sn_fleet_agent *agent = &fleet->agents[i];
+        if (agent->listen != NULL || agent->link_count > 0) continue;
+        sn_findings_add_key(warnings, agent->node,
+                            "warning: %s neither listens nor links to anybody, so no other agent "
+                            "can reach it; give it `links` or `listen`",
+                            agent->name);
     }
 }

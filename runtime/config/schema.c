@@ -196,6 +196,15 @@ const char *sn_config_role_of(const char *pattern)
     return strncmp(pattern, ROLE_PREFIX, prefix) == 0 ? pattern + prefix : NULL;
 }
 
+void sni_access_check_actor(const struct sn_config_node *node, const char *actor,
+                            struct sn_findings *findings)
+{
+    if (strcmp(actor, "control") != 0) return;
+    sn_findings_add_node(findings, node,
+                         "`control` serves the operator of its own agent, and no rule opens it to "
+                         "others; remove this entry");
+}
+
 static int is_role(const char *text)
 {
     const char *role = sn_config_role_of(text);

@@ -17,6 +17,10 @@
 /* NAME of a pattern role:NAME, else NULL. */
 const char *sn_config_role_of(const char *pattern);
 
+/* A rule about an actor that no rule opens (mesh/access.h): adds a finding at `node`. */
+void sni_access_check_actor(const struct sn_config_node *node, const char *actor,
+                            struct sn_findings *findings);
+
 /* `node` must be a mapping with the keys of `fields`. Findings carry the full path from the root of
  * the file, so a plugin's part is checked the same way as a whole file. Errors: EINVAL (findings
  * were added), ENOMEM. After SN_OK the accessors with `fields` cannot fail. */

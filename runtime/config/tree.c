@@ -240,7 +240,8 @@ static int sort_keys(struct builder *b, struct sn_config_node *node)
             continue;
         }
         char quoted[SN_QUOTE_MAX];
-        sn_findings_add_key(b->findings, next, "key %s stands here twice; the first is at %u:%u",
+        sn_findings_add_key(b->findings, next,
+                            "key %s stands here twice; the first is at %u:%u; remove one of them",
                             sn_quote(next->key, quoted), first->key_pos.line,
                             first->key_pos.column);
     }

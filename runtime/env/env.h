@@ -226,8 +226,9 @@ SN_MUST_CHECK enum sn_err sn_env_folder_make(struct sn_env *env, const char *pat
 /* Calls fn with the name of each entry; stops when fn returns nonzero. */
 SN_MUST_CHECK enum sn_err sn_env_folder_list(struct sn_env *env, const char *path,
                                              int (*fn)(void *arg, const char *name), void *arg);
-/* Exclusive lock on a file (created if missing), held until the process ends or it is unlocked.
- * Errors: EINUSE. */
+/* Exclusive lock on a file (created if missing), held until the process ends or it is unlocked. The
+ * file then says who holds it: a process id and a newline. Only its holder may remove it, and only
+ * before it unlocks it. Errors: EINUSE. */
 struct sn_file_lock {
     int32_t id;
 };

@@ -23,6 +23,7 @@
 #define MODE_BITS            07777u
 #define TEMPORARY_NAME_BYTES 32
 #define PROC_PATH_BYTES      40 /* "/proc/self/fd/" and a number */
+#define LOCK_TRIES           16u
 #define OPEN_FOLDER          (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
 enum sn_err sni_posix_file_info(struct sn_env *env, const char *path, struct sn_file_info *out_info)
@@ -324,23 +325,55 @@ enum sn_err sni_posix_folder_list(struct sn_env *env, const char *path,
 
 /* --- Locks ------------------------------------------------------------------------------------ */
 
-/* flock belongs to the open file: it ends with the process however that ends, and unlike fcntl's
- * locks it is not lost when some other code closes the same file. The file stays: removing it
- * would let two processes lock two files of one name. */
-enum sn_err sni_posix_file_lock(struct sn_env *env, const char *path, struct sn_file_lock *out_lock)
+/* Whether `path` still names the open file. Its holder may have removed it before we got the lock: two
+ * processes would then have locked two files of one name. */
+static int is_named(int fd, const char *path)
 {
-    (void)env; /* the kernel's files */
+    struct stat held;
+    struct stat named;
+    if (fstat(fd, &held) != 0 || stat(path, &named) != 0) return 0;
+    return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
+/* flock belongs to the open file: it ends with the process however that ends, and unlike fcntl's
+ * locks it is not lost when some other code closes the same file. */
+static enum sn_err lock_once(const char *path, int *out_fd)
+{
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
     if (fd < 0) return sni_err_from_errno(errno);
     int rc;
     do {
         rc = flock(fd, LOCK_EX | LOCK_NB);
     } while (rc != 0 && errno == EINTR);
-    if (rc != 0) {
-        enum sn_err err = errno == EWOULDBLOCK ? SN_EINUSE : sni_err_from_errno(errno);
+    enum sn_err err = SN_OK;
+    if (rc != 0) err = errno == EWOULDBLOCK ? SN_EINUSE : sni_err_from_errno(errno);
+    if (err == SN_OK && !is_named(fd, path)) err = SN_EAGAIN;
+    if (err != SN_OK) {
         (void)close(fd); /* nothing was written */
         return err;
     }
+    *out_fd = fd;
+    return SN_OK;
+}
+
+/* For people and messages only: who cannot write it still holds the lock. */
+static void write_holder(int fd)
+{
+    char text[16];
+    int size = snprintf(text, sizeof text, "%ld\n", (long)getpid()); /* fits */
+    int rc = ftruncate(fd, 0);
+    if (rc == 0 && pwrite(fd, text, (size_t)size, 0) != size) rc = ftruncate(fd, 0);
+    (void)rc; /* best effort, as said */
+}
+
+enum sn_err sni_posix_file_lock(struct sn_env *env, const char *path, struct sn_file_lock *out_lock)
+{
+    (void)env; /* the kernel's files */
+    int fd = -1;
+    enum sn_err err = SN_EAGAIN;
+    for (unsigned i = 0; i < LOCK_TRIES && err == SN_EAGAIN; i++) err = lock_once(path, &fd);
+    if (err != SN_OK) return err == SN_EAGAIN ? SN_EINUSE : err; /* somebody comes and goes */
+    write_holder(fd);
     *out_lock = (struct sn_file_lock){fd};
     return SN_OK;
 }

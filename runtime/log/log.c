@@ -17,8 +17,18 @@
 #define LINE_BYTES (3u * SN_LOG_LINE_BYTES_MAX)
 #define ID_BYTES   64 /* printed of an id, and of who speaks */
 
+/* As many lines of an id as can be written within a second, so that none of them is forgotten before it may come again. */
+#define RECENT_MAX (SN_LOG_BURST + 1)
+
+struct recent {
+    uint64_t digest;
+    uint64_t at_ns; /* 0 = none */
+};
+
 struct limiter {
-    const char *id; /* identity of the constant, compared by text */
+    const char *id;                   /* identity of the constant, compared by text */
+    struct recent recent[RECENT_MAX]; /* warnings */
+    uint32_t recent_next;
     uint64_t refill_ns;
     uint32_t tokens;
     uint32_t suppressed;
@@ -104,6 +114,30 @@ static int may_write(struct limiter *limiter, uint64_t now_ns)
     return 1;
 }
 
+/* FNV-1a. That two lines have one digest costs a line in 2^64. */
+static uint64_t digest_of(const char *id, const char *message)
+{
+    uint64_t digest = 0xcbf29ce484222325u;
+    for (; *id != '\0'; id++) digest = (digest ^ (unsigned char)*id) * 0x100000001b3u;
+    for (; *message != '\0'; message++) {
+        digest = (digest ^ (unsigned char)*message) * 0x100000001b3u;
+    }
+    return digest;
+}
+
+/* Whether the very same line was written within the last second; notes it when not. */
+static int is_repeated(struct limiter *limiter, uint64_t digest, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < RECENT_MAX; i++) {
+        const struct recent *recent = &limiter->recent[i];
+        if (recent->at_ns == 0 || recent->digest != digest) continue;
+        if (now_ns - recent->at_ns < SECOND_NS) return 1;
+    }
+    limiter->recent[limiter->recent_next] = (struct recent){digest, now_ns};
+    limiter->recent_next = (limiter->recent_next + 1) % RECENT_MAX;
+    return 0;
+}
+
 /* Civil date of a Unix time (H. Hinnant's days-from-civil inverse), UTC, RFC 3339 with milliseconds. */
 static void add_time(struct sn_text *text, int64_t wall_ms)
 {
@@ -181,12 +215,18 @@ void sn_logger_writev(struct sn_logger *logger, enum sn_log_level level, const c
     SN_ASSERT((unsigned)level < SN_ARRAY_COUNT(level_names));
     if (level < logger->level) return;
     struct limiter *limiter = limiter_of(logger, id);
-    if (!may_write(limiter, sn_env_now_ns(logger->env))) return;
+    uint64_t now_ns = sn_env_now_ns(logger->env);
+    if (!may_write(limiter, now_ns)) return;
+    (void)vsnprintf(logger->message, sizeof logger->message, format, args); /* cut lines are fine */
+    mask(logger->message);
+    if (level == SN_WARN && is_repeated(limiter, digest_of(id, logger->message), now_ns)) {
+        limiter->tokens++; /* taken for nothing */
+        limiter->suppressed++;
+        return;
+    }
     uint32_t suppressed = limiter->suppressed;
     limiter->suppressed = 0;
 
-    (void)vsnprintf(logger->message, sizeof logger->message, format, args); /* cut lines are fine */
-    mask(logger->message);
     struct sn_text line;
     /* Room for the line's end is kept back, so that a cut line still ends. */
     sn_text_init(&line, logger->line, sizeof logger->line - 2);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Authorization of messages: who may send which types to which actor of this agent. Deny by default; the `ping`
- * actor is open to every member. Checked at the destination, for the name that the origin's certificate proves.
+ * actor is open to every member, `control` to none, whatever a rule says (the configuration refuses such a rule).
+ * Checked at the destination, for the name that the origin's certificate proves.
  * Thread-safe: a table is immutable after it was built. Blocking: no.
  */
 #ifndef SN_MESH_ACCESS_H

@@ -3,6 +3,7 @@
 the commands that ask about it. And every command lets itself be stopped."""
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -44,6 +45,10 @@ AGENT_FILES = [
     ("link to itself", r"^listen:$", "links: [{to: paris/hub, address: \"127.0.0.1:1\"}]\nlisten:",
      r":\d+:\d+: .*itself"),
 ]
+
+
+# How many keys of a file have a slip in the sample; 0: a few.
+KEYS = int(os.environ.get("KEYS", "0"))
 
 
 def is_listening(port):
@@ -109,6 +114,118 @@ def test_agent_file_findings(lab):
     check(is_listening(port), "the good file does not start")
 
 
+def measured(lab, words):
+    """Exit status, what it said, and the most memory that it had, in MiB."""
+    with open(lab.path("said"), "w+") as said:
+        process = lab.spawn([lab.sennit, *words], stdout=said, stderr=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        return process.returncode, said.read(), usage.ru_maxrss / 1024
+
+
+def slips(text, count, rng):
+    """One slip each: a key that is mistyped, a line that moved, a value that is gone or is something else. What the unit
+    test of all of them (test_mutations.c) finds without effect is not among them."""
+    lines = text.split("\n")
+    keyed = [i for i, line in enumerate(lines) if re.match(r"[a-z_ -]*[a-z_]{4,}:", line)]
+    for i in rng.sample(keyed, count):
+        head, key, rest = re.match(r"([ -]*)([a-z_]+)(:.*)", lines[i]).groups()
+        at = rng.randrange(1, len(key) - 1)
+        for fresh in (head + key[:at] + key[at + 1:] + rest, head + key.upper() + rest, "\t" + lines[i],
+                      head + key + ": {x: [y]}" if "[" not in rest else head + key + ": ~",
+                      head + key + ":" + (" |" if rest != ":" else " 0777"), head + key + rest[1:]):
+            yield "\n".join(lines[:i] + [fresh] + lines[i + 1:])
+
+
+def test_sample_of_slips(lab):
+    """The program refuses what its parser refuses: with a place, and before anything starts."""
+    text = SITES % (7400) + ("targets:\n  web: {at: paris/hub, address: \"127.0.0.1:80\", allow: [\"*\"]}\n"
+                             "forwards:\n  web:\n    at: amsterdam/edge\n    listen: \"127.0.0.1:0\"\n    target: web\n"
+                             "settings:\n  drain_ms: 1000\n  heartbeat:\n    interval_ms: 1000\n")
+    fleet = os.path.join(lab.fleet(text), "fleet.yaml")
+    edge = lab.agent("amsterdam/edge")
+    seed = random.randrange(1 << 32)
+    count = KEYS or (1 if lab.is_sanitized else 3)
+    harness.note("seed", seed)
+    for file, words in ((fleet, ("check",)), (edge.file, ("check",)), (edge.file, ("agent", "-c"))):
+        good = open(file).read()
+        files = sorted(os.listdir(os.path.dirname(file)))
+        texts = list(slips(good, count, random.Random(seed)))
+        check_equal(len(texts), 6 * count, "slips")
+        for bad in texts[::2] if words[0] == "agent" else texts:
+            with open(file, "w") as out:
+                out.write(bad)
+            done = lab.command(*words, file)
+            check_equal(done.returncode, 2, "exit status of %s; it said %s about:\n%s" % (words, done.stderr, bad))
+            check(re.search("^" + re.escape(file) + r":[1-9]\d*:[1-9]\d*: ", done.stderr, re.M), done.stderr)
+            check("ready" not in done.stderr, "it started")
+        check_equal(sorted(os.listdir(os.path.dirname(file))), files, "files")
+        with open(file, "w") as out:
+            out.write(good)
+        check_equal(lab.command("check", file).returncode, 0, "exit status for the good file")
+
+
+def hostile_files(good):
+    bomb = "a0: &a0 [lol]\n" + "".join("a%d: &a%d [%s]\n" % (i, i, ",".join(["*a%d" % (i - 1)] * 9)) for i in range(1, 10))
+    return [("alias bomb", bomb.encode(), "anchors and aliases"), ("alias", good + b"x: *good\n", "anchors and aliases"),
+            ("tag", good + b"x: !!python/object 1\n", "tags are not supported"),
+            ("10 MiB", good + b"#" * (10 << 20), "has more than 4194304 bytes"),
+            ("4 MiB of entries", b"a: [" + b"x," * ((2 << 20) - 8), "too many entries"),
+            ("4 MiB of nothing", b"#" * (4 << 20), "is empty"),
+            ("4 MiB of findings", b"- *x\n" * 800000, None),
+            ("depth", b"[" * 100000, "nested too deeply"), ("depth of maps", b"{a: " * 100000, "nested too deeply"),
+            ("NUL", good + b"x: \0\n", "a NUL byte"), ("no UTF-8", good + b"x: \xff\n", "not UTF-8"),
+            ("UTF-16", good.decode().encode("utf-16"), "not UTF-8"), ("overlong", good + b"x: \xc0\xaf\n", "not UTF-8"),
+            ("tab", good + b"x:\n\ty: 1\n", "a tab"), ("key twice", good + b"mesh: demo\n", "stands here twice"),
+            ("two documents", good + b"---\n" + good, "a second document"), ("empty", b"", "is empty"),
+            ("directive", b"%YAML 1.1\n---\n" + good, "directives"), ("text", b"hello\n", None)]
+
+
+def test_hostile_files(lab):
+    """Whatever a file is, the answer is short, has a place, comes soon, and costs little memory."""
+    hub, _ = hub_alone(lab)
+    good = open(hub.file, "rb").read()
+    for index, (what, data, finding) in enumerate(hostile_files(good)):
+        if lab.is_sanitized and what.startswith("4 MiB"):
+            continue  # instrumented, it is the unit test that reads such files
+        with open(hub.file, "wb") as file:
+            file.write(data)
+        for words in (("check",), ("agent", "-c")) if index % (9 if lab.is_sanitized else 3) == 0 else (("check",),):
+            status, said, mib = measured(lab, [*words, hub.file])
+            check_equal(status, 2, "%s: exit status of %s; it said %s" % (what, words[0], said[:2000]))
+            lines = said.splitlines()
+            check(re.match(re.escape(hub.file) + r":[1-9]\d*:[1-9]\d*: ", lines[0]), what, words[0], lines[0])
+            check(finding is None or finding in said, what, "said", said[:2000])
+            check(len(lines) <= 101 and len(said) < 100000, what, "has", len(lines), "lines")
+            check(lab.is_sanitized or mib < 128, what, "took", mib, "MiB")
+    # Not files at all.
+    os.unlink(hub.file)
+    os.mkfifo(hub.file)
+    for path in (hub.file, hub.folder, "/dev/zero", lab.path("none")):
+        for words in (("check",), ("agent", "-c")):
+            status, said, mib = measured(lab, [*words, path])
+            check_equal(status, 2, "%s: exit status of %s: %s" % (path, words[0], said))
+            check(path in said and (lab.is_sanitized or mib < 128), path, "said", said, mib)
+    # What only looks odd is read.
+    os.unlink(hub.file)
+    for data in (b"\xef\xbb\xbf" + good, good.replace(b"\n", b"\r\n"), b"---\n" + good + b"...\n", good.rstrip(b"\n")):
+        with open(hub.file, "wb") as file:
+            file.write(data)
+        check_equal(lab.command("check", hub.file).returncode, 0, "exit status for %r" % data[:20])
+
+
+def test_lonely_agents(lab):
+    """An agent that nobody can reach is warned of, with its place; it may be meant for later."""
+    folder = lab.fleet("sites:\n  paris: {hub: {listen: [\"tls://127.0.0.1:1\"]}, spare: {}}\n", render=False)
+    file = os.path.join(folder, "fleet.yaml")
+    for words in (["check", file], ["render", file, "--out", lab.path("out")]):
+        done = lab.command(*words)
+        check_equal(done.returncode, 0, "exit status of %s" % words[0])
+        check(re.search(re.escape(file) + r":4:\d+: sites\.paris\.spare: warning: .*give it `links` or `listen`",
+                        done.stderr), done.stderr)
+
+
 def test_key_mode(lab):
     """A key that others may read is not used, and the message says how to mend it."""
     hub, port = hub_alone(lab)
@@ -123,6 +240,13 @@ def test_key_mode(lab):
         check_equal(done.returncode, 2, "exit status of check with mode %o" % mode)
         check(re.search(r":\d+:\d+: key: .*chmod 600 .*node.key", done.stderr), done.stderr)
     os.chmod(hub.path("node.key"), 0o600)
+    if os.geteuid() == 0:
+        os.chown(hub.path("node.key"), 65534, 65534)
+        hub.spawn()
+        check_equal(hub.wait(), 2, "exit status with somebody else's key")
+        hub.wait_line("^sennit agent: .*node.key belongs to another user", 5)
+        check_nothing_started(hub, port, files)
+        os.chown(hub.path("node.key"), 0, 0)
     hub.start()
 
 
@@ -304,6 +428,7 @@ def test_lost_output(lab):
 
 
 if __name__ == "__main__":
-    harness.main([test_fleet_findings, test_good_files, test_agent_file_findings, test_key_mode,
+    harness.main([test_fleet_findings, test_good_files, test_agent_file_findings,
+                  test_sample_of_slips, test_hostile_files, test_lonely_agents, test_key_mode,
                   test_authority_mode, test_missing_files, test_usage, test_lost_pings, test_waiting_clients,
                   test_interrupts, test_soak_interrupt, test_lost_output])

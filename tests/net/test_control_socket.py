@@ -14,6 +14,7 @@ import time
 import harness
 from harness import check, check_equal, wait_until
 
+NOBODY = 65534
 PTRACE_ATTACH = 16
 WALL = 0x40000000
 # map {"verb": "status"} in msgpack
@@ -102,12 +103,168 @@ def test_second_instance(lab):
     lab.agents.append(other)
     other.spawn()
     check_equal(other.wait(), 1, "exit status")
-    other.wait_line("another agent is running")
+    other.wait_line(r"another agent \(pid %d\) is running on .*data; stop it first" % hub.pid)
     check_equal(os.stat(hub.path("run", "control.sock")).st_ino, inode, "the live socket")
     check_equal(hub.view("status")["pid"], hub.pid, "pid")
     hub.stop()
     other.start()
     check_equal(other.view("status")["pid"], other.pid, "pid")
+
+
+def is_refused(lab, hub, other, field):
+    """`other` is told who has the folder; the one that has it notices nothing."""
+    inode = os.stat(hub.path("run", "control.sock")).st_ino
+    other.spawn()
+    check_equal(other.wait(), 1, "exit status with the same %s" % field)
+    other.wait_line(r"another agent \(pid %d\) is running on .*; stop it first, or give this one its own `%s:`" %
+                    (hub.pid, field))
+    check_equal(os.stat(hub.path("run", "control.sock")).st_ino, inode, "the live socket")
+    check_equal(hub.view("status")["pid"], hub.pid, "pid")
+
+
+def test_shared_folders(lab):
+    """One of the two folders in common is enough, by whatever name; and when the one who has it is killed, the other
+    starts at once."""
+    lab.fleet("sites:\n  paris: {hub: {listen: [\"tls://127.0.0.1:0\"]}, spare: {listen: [\"tls://127.0.0.1:0\"]}}\n")
+    hub, spare = lab.agent("paris/hub").start(), lab.agent("paris/spare")
+    good = open(spare.file).read()
+    os.symlink(hub.folder, lab.path("link"))
+    for field in ("data", "run"):
+        os.symlink(hub.path(field), lab.path("link-" + field))
+        for name in (hub.path(field), lab.path("link-" + field)):
+            with open(spare.file, "w") as file:
+                file.write(good.replace("%s: \"%s\"" % (field, field), "%s: \"%s\"" % (field, name)))
+            is_refused(lab, hub, spare, field)
+        hub.kill()
+        spare.start()
+        spare.kill()
+        # What that one left is no hindrance, either.
+        hub.start()
+    # The same agent by another name of its own folder.
+    other = harness.Agent(lab, hub.name, lab.path("link"))
+    lab.agents.append(other)
+    is_refused(lab, hub, other, "data")
+    hub.kill()
+    other.start()
+    check_equal(other.view("status")["pid"], other.pid, "pid")
+    other.stop()
+    check_equal((hub.run_files(), os.path.exists(hub.path("data", "lock"))), ([], True), "what is left")
+
+
+def test_race(lab):
+    """Many start at the same time: one runs, the others are refused."""
+    lab.fleet("sites:\n  paris: {hub: {listen: [\"tls://127.0.0.1:0\"]}}\n")
+    agents = [lab.agent("paris/hub") for _ in range(4)]
+    for _ in range(1 if lab.is_sanitized else 3):
+        for agent in agents:
+            agent.spawn()
+        wait_until(lambda: sum(not agent.is_running() for agent in agents) == len(agents) - 1, 60, "one is left")
+        left = [agent for agent in agents if agent.is_running()]
+        left[0].wait_ready()
+        check_equal(left[0].view("status")["pid"], left[0].pid, "pid")
+        for agent in agents:
+            if agent is not left[0]:
+                check_equal(agent.wait(), 1, "exit status")
+                agent.wait_line(r"another agent( \(pid \d+\))? is running on")
+        left[0].kill()
+
+
+def test_folders_of_others(lab):
+    """Folders that others could put something into are not used, and the message says how to mend them; `check` says
+    the same, with a place."""
+    lab.fleet("sites:\n  paris: {hub: {listen: [\"tls://127.0.0.1:0\"]}}\n")
+    hub = lab.agent("paris/hub")
+    files = sorted(os.listdir(hub.folder) + ["data", "run"])
+    for field in ("data", "run"):
+        os.mkdir(hub.path(field), 0o700)
+    cases = [("run", mode, "chmod 700 .*run") for mode in (0o710, 0o701)]
+    cases += [("data", mode, "chmod go-w .*data") for mode in (0o720, 0o702)]
+    cases += [(field, None, "chown %d .*%s" % (os.geteuid(), field)) for field in ("data", "run") if os.geteuid() == 0]
+    for field, mode, hint in cases:
+        if mode is None:
+            os.chown(hub.path(field), NOBODY, NOBODY)
+        else:
+            os.chmod(hub.path(field), mode)
+        hub.spawn()
+        check_equal(hub.wait(), 2, "exit status with %s of mode %s" % (field, mode))
+        hub.wait_line("^sennit agent: .*" + hint)
+        check_equal((sorted(os.listdir(hub.folder)), hub.run_files()), (files, []), "nothing was made")
+        done = hub.lab.command("check", hub.file)
+        check_equal(done.returncode, 2, "exit status of check")
+        check(any(line.startswith(hub.file + ":") and ": %s: " % field in line and line.split(": ")[0].count(":") == 2
+                  for line in done.stderr.splitlines()), done.stderr)
+        if mode is None:
+            os.chown(hub.path(field), os.geteuid(), os.getegid())
+        os.chmod(hub.path(field), 0o700)
+    os.chmod(hub.path("data"), 0o755)  # others may look on, if the operator lets them
+    check_equal(hub.lab.command("check", hub.file).returncode, 0, "exit status of check")
+    hub.start()
+
+
+def as_nobody(*words):
+    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          user=NOBODY, group=NOBODY, extra_groups=[])
+
+
+def hear_as_nobody(path):
+    """What the agent says to somebody else who connects and says nothing, up to its end."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(30)
+                sock.connect(path)
+                for data in iter(lambda: sock.recv(4096), b""):
+                    os.write(writer, data)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        heard = file.read()
+    os.waitpid(pid, 0)
+    return heard
+
+
+def test_another_user(lab):
+    """The folder keeps others out. Where somebody opened it, the agent itself does: it reads nothing from them, tells
+    them why at once, and counts them."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root can be somebody else")
+    hub = alone(lab)
+    for folder in (lab.folder, lab.path("fleet"), lab.path("fleet", "out"), lab.path("fleet", "out", "paris"), hub.folder):
+        os.chmod(folder, 0o755)
+    done = as_nobody(lab.sennit, "status", "-c", hub.file)
+    if done.returncode in (126, 127) or "cannot execute" in done.stderr:
+        raise harness.Skip("the program is not for everybody")
+    check_equal(done.returncode, 3, "exit status: %s" % done.stderr)
+    check("runs as another user" in done.stderr, done.stderr)
+    check_equal(hub.metric("control.denied"), 0, "refused so far")
+    os.chmod(hub.path("run"), 0o755)
+    os.chmod(hub.path("run", "control.sock"), 0o666)
+    begin = time.monotonic()
+    verbs = ("status", "peers", "streams", "actors", "plugins", "ledger", "metrics", "reload")
+    for verb in verbs:
+        done = as_nobody(lab.sennit, verb, "-c", hub.file)
+        check_equal(done.returncode, 1, "exit status of %s: %s" % (verb, done.stderr))
+        check("this agent answers its own user only" in done.stderr, verb, "said", done.stderr)
+        check_equal(done.stdout, "", "what %s told" % verb)
+    done = as_nobody(lab.sennit, "ping", hub.name, "--count", "1", "-c", hub.file)
+    check(done.returncode != 0 and "received 1" not in done.stdout, "a stranger pinged")
+    # One that says nothing is refused as well, and at once.
+    silent = hear_as_nobody(hub.path("run", "control.sock"))
+    check(b"its own user only" in silent, silent)
+    count = hub.metric("control.denied")
+    check(count >= len(verbs) + 2, count, "were counted")
+    with hub.changed:
+        lines = [line for line in hub.lines if "CONTROL-DENIED" in line]
+    check(all("uid=%d" % NOBODY in line for line in lines), lines)
+    check(1 <= len(lines) <= 1 + time.monotonic() - begin, len(lines), "lines for", count)
+    check("RELOAD" not in "".join(hub.lines), "a stranger reloaded it")
+    check_equal(hub.view("status")["pid"], hub.pid, "the operator is served")
 
 
 def test_killed_clients(lab):
@@ -311,5 +468,6 @@ def test_all_places_are_taken(lab):
 
 if __name__ == "__main__":
     harness.main([test_modes, test_open_run_folder, test_stale_socket, test_second_instance,
+                  test_shared_folders, test_race, test_folders_of_others, test_another_user,
                   test_killed_clients, test_garbage, test_many_clients, test_idle_clients, test_waiting_asks,
                   test_dripping_clients, test_all_places_are_taken])

@@ -159,10 +159,19 @@ static void put_tree(struct dump *dump, const struct sn_config_node *node)
 
 static void put_settings(struct dump *dump, const struct sn_settings *s)
 {
-    put(dump, " settings=%s,%s,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u\n", s->log_level, s->log_format,
-        s->drain_ms, s->workers, s->memory_mib, s->heartbeat_interval_ms, s->heartbeat_deadline_ms,
-        s->reconnect_min_ms, s->reconnect_max_ms, s->accept_handshakes, s->accept_per_address,
-        s->accept_timeout_ms);
+    put(dump, " settings=%s,%s,%s,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u\n", s->log_level, s->log_format,
+        s->plugins_allow, s->resume_ms, s->drain_ms, s->workers, s->memory_mib,
+        s->heartbeat_interval_ms, s->heartbeat_deadline_ms, s->reconnect_min_ms,
+        s->reconnect_max_ms, s->accept_handshakes, s->accept_per_address, s->accept_timeout_ms);
+}
+
+/* What only rendering reads. */
+static void put_limits(struct dump *dump, const struct sn_config_node *node)
+{
+    static const char *const keys[] = {"max_connections", "max_per_agent", "idle_ms"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        put(dump, " %lld", (long long)sn_config_int(sn_config_get(node, keys[i]), -1));
+    }
 }
 
 static void put_fleet_agent(struct dump *dump, const struct sn_fleet_agent *agent)
@@ -189,12 +198,15 @@ char *fleet_dump(const struct sn_fleet *fleet)
         put(&dump, "target %s at=%u %s wait=%u", target->name, target->at, target->address,
             target->connect_wait_ms);
         put_list(&dump, "allow", target->allow);
+        put_limits(&dump, target->node);
         put(&dump, "\n");
     }
     for (uint32_t i = 0; i < fleet->forward_count; i++) {
         const struct sn_fleet_forward *forward = &fleet->forwards[i];
-        put(&dump, "forward %s at=%u %s target=%u wait=%u\n", forward->name, forward->at,
+        put(&dump, "forward %s at=%u %s target=%u wait=%u", forward->name, forward->at,
             forward->listen, forward->target, forward->open_wait_ms);
+        put_limits(&dump, forward->node);
+        put(&dump, "\n");
     }
     for (uint32_t i = 0; i < fleet->access_count; i++) {
         put(&dump, "access %u:%s", fleet->access[i].at, fleet->access[i].actor);
@@ -246,10 +258,10 @@ char *agent_dump(const struct sn_agent_file *agent)
     return dump.data;
 }
 
-char *read_example(const char *name)
+char *read_source(const char *name)
 {
     char path[1024];
-    int written = snprintf(path, sizeof path, "%s/%s", SN_EXAMPLES_DIR, name);
+    int written = snprintf(path, sizeof path, "%s/%s", SN_SOURCE_DIR, name);
     assert_true(written > 0 && (size_t)written < sizeof path);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -260,6 +272,36 @@ char *read_example(const char *name)
     assert_true(text.size > 0);
     (void)fclose(file); /* was only read */
     return text.data;
+}
+
+char *read_example(const char *name)
+{
+    char path[128];
+    int written = snprintf(path, sizeof path, "config/%s", name);
+    assert_true(written > 0 && (size_t)written < sizeof path);
+    return read_source(path);
+}
+
+char *shell_filled(const char *text, size_t size)
+{
+    static const char digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    struct dump filled = dump_new();
+    const char *end = text + size;
+    while (text < end) {
+        if (strncmp(text, "$(", 2) == 0) {
+            text = strstr(text, ")\""); /* the only commands that stand there hash a file */
+            assert_non_null(text);
+            text++;
+            put(&filled, "%s", digest);
+        } else if (*text == '$') {
+            text += 1 + strspn(text + 1, "abcdefghijklmnopqrstuvwxyzPWD");
+            put(&filled, "/opt/x");
+        } else {
+            put(&filled, "%c", *text++);
+        }
+    }
+    if (filled.data[filled.size - 1] != '\n') put(&filled, "\n");
+    return filled.data;
 }
 
 void uncomment(char *text)

@@ -33,6 +33,10 @@ char *findings_text(const struct sn_findings *findings);
 char *fleet_dump(const struct sn_fleet *fleet);
 char *agent_dump(const struct sn_agent_file *agent);
 
+/* A file of this tree. Freed with free(). */
+char *read_source(const char *name);
+/* A fleet in a script: $(command) becomes a digest, $variable a path. Freed with free(). */
+char *shell_filled(const char *text, size_t size);
 /* A shipped example. Freed with free(). */
 char *read_example(const char *name);
 /* Takes the comment sign from what an example keeps for the reader's own plugins, in place. */

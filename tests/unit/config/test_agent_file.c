@@ -61,15 +61,21 @@ static const struct edit_case cases[] = {
      "`ed25519:d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a6...`\n"},
     {"    address: [\"127.0.0.1:7400\"]\n", "",
      "a:8:5: links[0].address: required key `address` is missing: Where to dial it.\n"},
-    {"to: paris/hub", "to: amsterdam/edge", "a:8:9: links[0].to: the agent links to itself\n"},
+    {"to: paris/hub", "to: amsterdam/edge",
+     "a:8:9: links[0].to: the agent links to itself; remove this entry\n"},
+    {"{to: echo,", "{to: control,",
+     "a:12:10: access[0].to: `control` serves the operator of its own agent, and no rule opens it "
+     "to others; remove this entry\n"},
     {"access:\n",
      "  - {to: paris/hub, address: \"127.0.0.1:1\"}\n"
      "access:\n",
-     "a:11:10: links[1].to: a second link to paris/hub\n"},
+     "a:11:10: links[1].to: a second link to paris/hub; remove one of the entries\n"},
     {"[\"tls://127.0.0.1:7401\"]", "[\"tls://[::]:7401\", \"tls://127.0.0.1:7401\"]",
-     "a:6:29: listen[1]: 127.0.0.1:7401 is listened on twice (also by [::]:7401)\n"},
+     "a:6:29: listen[1]: 127.0.0.1:7401 is listened on twice (also by [::]:7401); remove one of "
+     "them, or give it another port\n"},
     {"drain_ms: 5000\n", "  - name: tunnel\n",
-     "a:16:11: plugins[1].name: plugin `tunnel` stands here twice (also plugins[0])\n"},
+     "a:16:11: plugins[1].name: plugin `tunnel` stands here twice (also plugins[0]); remove one of "
+     "them\n"},
     {"drain_ms: 5000",
      "drain_ms: 5000\n"
      "heartbeat: {interval_ms: 1000, deadline_ms: 1500}",
@@ -187,14 +193,15 @@ static void settings_are_read(void **state)
 {
     (void)state;
     char *text = edit(agent_text, "drain_ms: 5000\n",
-                      "drain_ms: 1\nworkers: 2\nmemory_mib: 33\nlog: {level: error, format: json}\n"
+                      "drain_ms: 1\nresume_ms: 9\nplugins_allow: any\nworkers: 2\nmemory_mib: "
+                      "33\nlog: {level: error, format: json}\n"
                       "heartbeat: {interval_ms: 40, deadline_ms: 80}\n"
                       "reconnect: {min_ms: 50, max_ms: 60}\n"
                       "accept: {handshakes: 7, per_address: 6, timeout_ms: 800}\n"
                       "data: /var/lib/sennit\nrun: /run/sennit\n");
     struct sn_agent_file *agent = parse_good(text);
     char *dump = agent_dump(agent);
-    assert_non_null(strstr(dump, " settings=error,json,1,2,33,40,80,50,60,7,6,800\n"));
+    assert_non_null(strstr(dump, " settings=error,json,any,9,1,2,33,40,80,50,60,7,6,800\n"));
     assert_string_equal(agent->data, "/var/lib/sennit");
     assert_string_equal(agent->run, "/run/sennit");
     free(dump);

@@ -32,7 +32,7 @@ static const struct edit_case cases[] = {
     {"mesh: demo",
      "mesh: demo\n"
      "mesh: demo",
-     "f:2:1: mesh: key `mesh` stands here twice; the first is at 1:1\n"},
+     "f:2:1: mesh: key `mesh` stands here twice; the first is at 1:1; remove one of them\n"},
     {"mesh: demo", "mesh: Demo",
      "f:1:7: mesh: expected a name of 1 to 63 letters a-z, digits and hyphens, found `Demo`\n"},
     {"mesh: demo", "mesh: no",
@@ -147,14 +147,16 @@ static const struct edit_case cases[] = {
      "f:10:15: sites.amsterdam.edge.links[0]: no agent `paris/hubb` in this fleet; did you mean "
      "`paris/hub`?\n"},
     {"links: [paris/hub]", "links: [oslo/x]",
-     "f:10:15: sites.amsterdam.edge.links[0]: no agent `oslo/x` in this fleet\n"},
+     "f:10:15: sites.amsterdam.edge.links[0]: no agent `oslo/x` in this fleet; add it to `sites`, "
+     "or name another one\n"},
     {"links: [paris/hub]", "links: [amsterdam/edge, paris/hub]",
-     "f:10:15: sites.amsterdam.edge.links[0]: amsterdam/edge links to itself\n"},
+     "f:10:15: sites.amsterdam.edge.links[0]: amsterdam/edge links to itself; remove this entry\n"},
     {"links: [paris/hub]", "links: [paris/spare, paris/hub]",
      "f:10:15: sites.amsterdam.edge.links[0]: paris/spare has no address to dial: it does not "
-     "`listen`\n"},
+     "`listen`; add that to it\n"},
     {"links: [paris/hub]", "links: [paris/hub, {to: paris/hub, address: \"10.0.0.1:7400\"}]",
-     "f:10:31: sites.amsterdam.edge.links[1].to: amsterdam/edge links to paris/hub twice\n"},
+     "f:10:31: sites.amsterdam.edge.links[1].to: amsterdam/edge links to paris/hub twice; remove "
+     "one of the entries\n"},
     {"links: [paris/hub]", "links: [{to: paris/hub, address: []}]",
      "f:10:40: sites.amsterdam.edge.links[0].address: 0 entries; allowed are 1 to 16\n"},
     {"links: [paris/hub]", "links: {to: paris/hub}",
@@ -167,10 +169,10 @@ static const struct edit_case cases[] = {
      "interfaces or on port 0; give it an `address`, or write {to, address} here\n"},
     {"[\"tls://127.0.0.1:7400\"]", "[\"tls://127.0.0.1:7400\", \"tls://0.0.0.0:7400\"]",
      "f:6:40: sites.paris.hub.listen[1]: 0.0.0.0:7400 is listened on twice at paris/hub (also by "
-     "127.0.0.1:7400)\n"},
+     "127.0.0.1:7400); remove one of them, or give it another port\n"},
     {"spare: {}", "spare: {address: \"10.0.0.9:7400\"}",
      "f:7:13: sites.paris.spare.address: paris/spare has an address for others to dial, but no "
-     "`listen`\n"},
+     "`listen`; add that, or remove the address\n"},
     {"    spare: {}",
      "      key: \"" KEY_A "\"\n"
      "    spare: {key: \"" KEY_A "\"}",
@@ -187,7 +189,8 @@ static const struct edit_case cases[] = {
      "f:21:13: forwards.web.target: target `web` does not allow amsterdam/edge; add it to "
      "targets.web.allow\n"},
     {"    allow: [\"amsterdam/*\"]\n", "    allow: [\"oslo/*\"]\n",
-     "f:15:13: targets.web.allow[0]: `oslo/*` matches no agent in this fleet\n"
+     "f:15:13: targets.web.allow[0]: `oslo/*` matches no agent in this fleet; add that site to "
+     "`sites`, or name another one\n"
      "f:21:13: forwards.web.target: target `web` does not allow amsterdam/edge; add it to "
      "targets.web.allow\n"},
     {"    allow: [\"amsterdam/*\"]\n", "    allow: [\"amsterdam/edge\", \"amsterdam/egde\"]\n",
@@ -195,7 +198,7 @@ static const struct edit_case cases[] = {
      "`amsterdam/edge`?\n"},
     {"    allow: [\"amsterdam/*\"]\n", "    allow: paris/hub\n",
      "f:15:12: targets.web.allow: nobody may use this target: `allow` matches no agent but "
-     "paris/hub itself\n"
+     "paris/hub itself; add those that may\n"
      "f:21:13: forwards.web.target: target `web` does not allow amsterdam/edge; add it to "
      "targets.web.allow\n"},
     {"    allow: [\"amsterdam/*\"]\n", "    allow: [\"paris/*\"]\n",
@@ -207,7 +210,8 @@ static const struct edit_case cases[] = {
     {"target: web", "target: wbe",
      "f:21:13: forwards.web.target: no target `wbe` in this fleet; did you mean `web`?\n"},
     {"target: web", "target: mail",
-     "f:21:13: forwards.web.target: no target `mail` in this fleet\n"},
+     "f:21:13: forwards.web.target: no target `mail` in this fleet; add it to `targets`, or name "
+     "another one\n"},
     {"at: amsterdam/edge", "at: paris/hub",
      "f:21:13: forwards.web.target: the target is at the forward's own agent, paris/hub; use "
      "127.0.0.1:8000 directly\n"},
@@ -234,7 +238,8 @@ static const struct edit_case cases[] = {
      "f:22:13: forwards.web.target: target `web` does not allow amsterdam/edge; add it to "
      "targets.web.allow\n"},
     {"    from: [\"amsterdam/*\"]", "    from: [\"role:viewer\"]",
-     "f:25:12: access[0].from[0]: no agent in this fleet has the role `viewer`\n"},
+     "f:25:12: access[0].from[0]: no agent in this fleet has the role `viewer`; add it to the "
+     "`roles` of those that are meant\n"},
     {"    target: web\n", "    target: web\n    open_wait_ms: 10001\n", ""},
     {"    target: web\n", "    target: web\n    max_connections: 1\n    idle_ms: 604800000\n", ""},
     {"    target: web\n", "    target: web\n    max_connections: 0\n",
@@ -248,7 +253,7 @@ static const struct edit_case cases[] = {
      "listen, target, open_wait_ms, max_connections, idle_ms\n"},
     {"    target: web\n", "    target: web\n    open_wait_ms: 10000\n",
      "f:22:19: forwards.web.open_wait_ms: 10000 is not longer than connect_wait_ms (10000) of "
-     "target `web`\n"},
+     "target `web`; make it longer\n"},
     {"mesh: demo\n"
      "authority: authority.key\n"
      "sites:\n",
@@ -262,12 +267,56 @@ static const struct edit_case cases[] = {
      "    listen: \"0.0.0.0:8080\"\n"
      "    target: web\n",
      "f:24:13: forwards.mail.listen: 0.0.0.0:8080 is taken: forward `web` at amsterdam/edge "
-     "listens on 127.0.0.1:8080\n"},
+     "listens on 127.0.0.1:8080; choose another port\n"},
     {"      links: [paris/hub]\n",
      "      links: [paris/hub]\n"
      "      listen: \"tls://127.0.0.1:8080\"\n",
      "f:21:13: forwards.web.listen: 127.0.0.1:8080 is taken: agent amsterdam/edge itself listens "
-     "on 127.0.0.1:8080\n"},
+     "on 127.0.0.1:8080; choose another port\n"},
+    {"    spare: {}", "    spare: {}\n    hub: {}",
+     "f:8:5: sites.paris.hub: key `hub` stands here twice; the first is at 5:5; remove one of "
+     "them\n"},
+    {"targets:\n", "targets:\n  web: {}\n",
+     "f:13:3: targets.web: key `web` stands here twice; the first is at 12:3; remove one of "
+     "them\n"},
+    {"forwards:\n", "forwards:\n  web: {}\n",
+     "f:19:3: forwards.web: key `web` stands here twice; the first is at 18:3; remove one of "
+     "them\n"},
+    {"[\"tls://127.0.0.1:7400\"]", "[\"tls://127.0.0.1:7400\", \"tls://localhost:7400\"]",
+     "f:6:40: sites.paris.hub.listen[1]: localhost:7400 is listened on twice at paris/hub (also by "
+     "127.0.0.1:7400); remove one of them, or give it another port\n"},
+    {"[\"tls://127.0.0.1:7400\"]", "[\"tls://127.0.0.1:7400\", \"tls://[::]:7400\"]",
+     "f:6:40: sites.paris.hub.listen[1]: [::]:7400 is listened on twice at paris/hub (also by "
+     "127.0.0.1:7400); remove one of them, or give it another port\n"},
+    {"[\"tls://127.0.0.1:7400\"]", "[\"tls://127.0.0.1:7400\", \"tls://[::1]:7400\"]", ""},
+    {"      links: [paris/hub]\n",
+     "      links: [paris/hub]\n"
+     "      listen: \"tls://[::]:8080\"\n",
+     "f:21:13: forwards.web.listen: 127.0.0.1:8080 is taken: agent amsterdam/edge itself listens "
+     "on [::]:8080; choose another port\n"},
+    {"    target: web\n",
+     "    target: web\n"
+     "  mail: {at: amsterdam/edge, listen: \"127.0.0.1:0\", target: web}\n"
+     "  news: {at: amsterdam/edge, listen: \"127.0.0.1:0\", target: web}\n"
+     "  wiki: {at: amsterdam/edge, listen: \"[::1]:8080\", target: web}\n",
+     ""},
+    {"    from: [\"amsterdam/*\"]", "    from: [amsterdam/egde, \"role:viewer\"]",
+     "f:25:12: access[0].from[0]: no agent `amsterdam/egde` in this fleet; did you mean "
+     "`amsterdam/edge`?\n"
+     "f:25:28: access[0].from[1]: no agent in this fleet has the role `viewer`; add it to the "
+     "`roles` of those that are meant\n"},
+    {"    from: [\"amsterdam/*\"]", "    from: [\"oslo/*\"]",
+     "f:25:12: access[0].from[0]: `oslo/*` matches no agent in this fleet; add that site to "
+     "`sites`, or name another one\n"},
+    {"\"paris/hub:echo\"", "\"paris/hub:control\"",
+     "f:23:9: access[0].to: `control` serves the operator of its own agent, and no rule opens it "
+     "to "
+     "others; remove this entry\n"},
+    {"      listen: [\"tls", "      LISTEN: [\"tls",
+     "f:6:7: sites.paris.hub.LISTEN: unknown key `LISTEN`; did you mean `listen`?\n"},
+    {"links: [paris/hub]", "links: [Paris/Hub]",
+     "f:10:15: sites.amsterdam.edge.links[0]: expected an agent as site/agent, found "
+     "`Paris/Hub`\n"},
     {"\"paris/hub:echo\"", "\"paris/hut:echo\"",
      "f:23:9: access[0].to: no agent `paris/hut` in this fleet; did you mean `paris/hub`?\n"},
     {"    from: [\"amsterdam/*\"]", "    from: [\"amsterdm/*\"]",
@@ -277,10 +326,12 @@ static const struct edit_case cases[] = {
      "f:28:10: plugins[0].at[0]: `pari/*` matches no agent in this fleet; did you mean "
      "`paris/*`?\n"},
     {"name: storage", "name: tunnel",
-     "f:27:11: plugins[0].name: tunnels are declared under `targets` and `forwards`\n"},
+     "f:27:11: plugins[0].name: tunnels are declared under `targets` and `forwards`; remove this "
+     "entry\n"},
     {"name: storage\n    at: [\"paris/*\"]\n    config: {path: store}\n",
      "name: tunnel\n    at: [\"paris/*\"]\n",
-     "f:27:11: plugins[0].name: tunnels are declared under `targets` and `forwards`\n"},
+     "f:27:11: plugins[0].name: tunnels are declared under `targets` and `forwards`; remove this "
+     "entry\n"},
     {"    config: {path: store}\n", "    sha256: abc\n",
      "f:29:13: plugins[0].sha256: the text has 3 bytes; allowed are 64 to 64\n"},
     {"    config: {path: store}\n", "    sha256: [\"" DIGEST "\", \"" NO_DIGEST "\"]\n",
@@ -303,7 +354,8 @@ static const struct edit_case cases[] = {
     {"    config: {path: store}\n",
      "    config: {path: store}\n"
      "  - {name: storage, at: paris/hub}\n",
-     "f:30:25: plugins[1].at: plugin `storage` stands twice at paris/hub (also plugins[0])\n"},
+     "f:30:25: plugins[1].at: plugin `storage` stands twice at paris/hub (also plugins[0]); remove "
+     "one of them\n"},
     {"  drain_ms: 5000", "  heartbeat: {interval_ms: 5000}",
      "f:31:14: settings.heartbeat: deadline_ms (5000) must be at least twice interval_ms (5000), "
      "or one late answer takes the link down\n"},
@@ -522,6 +574,63 @@ static void a_link_from_the_target_is_enough(void **state)
     free(text);
 }
 
+/* Who can neither call nor be called is warned of; a fleet of one has nobody else. */
+static void agents_on_their_own_are_warned_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from;
+        const char *to;
+        const char *warnings;
+    } table[] = {
+        {"spare: {}", "spare: {}",
+         "f:7:5: sites.paris.spare: warning: paris/spare neither listens nor links to anybody, so "
+         "no other agent can reach it; give it `links` or `listen`\n"},
+        {"spare: {}", "spare: {links: [paris/hub]}", ""},
+        {"spare: {}", "spare: {listen: \"tls://127.0.0.1:7401\"}", ""},
+        {fleet_text, "mesh: m\nauthority: a.key\nsites:\n  home: {one: {}}\n", ""},
+    };
+    for (size_t i = 0; i < SN_ARRAY_COUNT(table); i++) {
+        char *text = edit(fleet_text, table[i].from, table[i].to);
+        struct sn_fleet *fleet = parse_good(text);
+        struct sn_findings warnings;
+        sn_findings_init(&warnings);
+        sn_fleet_warn(fleet, &warnings);
+        char *found = findings_text(&warnings);
+        assert_string_equal(found, table[i].warnings);
+        free(found);
+        sn_findings_fini(&warnings);
+        sn_fleet_free(fleet);
+        free(text);
+    }
+}
+
+/* A role is looked for before names that resemble it are, which would take minutes here. */
+static void many_roles_are_found_fast(void **state)
+{
+    enum { TARGETS = 512 };
+    (void)state;
+    size_t capacity = (size_t)4 << 20;
+    char *text = malloc(capacity);
+    assert_non_null(text);
+    size_t size = (size_t)snprintf(text, capacity, "mesh: m\nauthority: a.key\nsites:\n  s:\n");
+    for (unsigned i = 0; i < SN_FLEET_AGENTS_MAX; i++) {
+        size +=
+            (size_t)snprintf(text + size, capacity - size, "    a%u: {roles: reader-%u}\n", i, i);
+    }
+    size += (size_t)snprintf(text + size, capacity - size, "targets:\n");
+    for (unsigned i = 0; i < TARGETS; i++) {
+        size += (size_t)snprintf(text + size, capacity - size,
+                                 "  t%u: {at: s/a0, address: \"h:1\", allow: role:reader-%u}\n", i,
+                                 SN_FLEET_AGENTS_MAX - 1);
+    }
+    assert_true(size < capacity - 1);
+    struct sn_fleet *fleet = parse_good(text);
+    assert_int_equal(fleet->target_count, TARGETS);
+    sn_fleet_free(fleet);
+    free(text);
+}
+
 static void too_many_agents_are_refused(void **state)
 {
     (void)state;
@@ -624,6 +733,8 @@ int main(void)
         cmocka_unit_test(clients_wait_longer_than_targets),
         cmocka_unit_test(roles_are_matched_as_names_are),
         cmocka_unit_test(a_link_from_the_target_is_enough),
+        cmocka_unit_test(agents_on_their_own_are_warned_of),
+        cmocka_unit_test(many_roles_are_found_fast),
         cmocka_unit_test(too_many_agents_are_refused),
         cmocka_unit_test(examples_are_good),
         cmocka_unit_test(the_annotated_example_tells_the_defaults),

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,32 @@ static void bad_values_of_each_kind_are_named(void **state)
     }
 }
 
+/* What YAML readers disagree about is nobody's value, whatever kind is wanted. */
+static void ambiguous_scalars_are_refused_for_each_kind(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"text",  "int",    "bool",    "enum", "label", "agent",
+                                       "types", "listen", "address", "path", "actor", "pattern",
+                                       "key",   "url",    "map",     "dict", "list",  "some"};
+    static const char *const scalars[] = {
+        "yes", "no",   "ON",    "Off",  "True", "FALSE", "~",     "null",  "NULL",
+        "",    "0777", "0o17",  "0x1f", "0b11", "1e3",   "1E+3",  "1_000", "1.5",
+        ".5",  ".inf", "-.INF", ".NaN", "1:30", "+1",    "-0777", "00",    "9223372036854775808"};
+    for (size_t i = 0; i < SN_ARRAY_COUNT(keys); i++) {
+        for (size_t j = 0; j < SN_ARRAY_COUNT(scalars); j++) {
+            char text[64], *found = NULL, place[64];
+            (void)snprintf(text, sizeof text, "%s: %s", keys[i], scalars[j]); /* fits */
+            size_t column = scalars[j][0] == '\0' ? 1 : strlen(keys[i]) + 3;
+            (void)snprintf(place, sizeof place, "f:1:%zu: %s: ", column, keys[i]); /* fits */
+            assert_int_equal(check(text, &found), SN_EINVAL);
+            if (strncmp(found, place, strlen(place)) != 0) print_error("%s: %s", text, found);
+            assert_memory_equal(found, place, strlen(place));
+            assert_ptr_equal(strchr(found, '\n'), found + strlen(found) - 1); /* one finding */
+            free(found);
+        }
+    }
+}
+
 /* Both names are one letter away; the one that is missing is meant. */
 static void a_key_that_is_missing_is_suggested_first(void **state)
 {
@@ -320,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_values_of_each_kind_pass),
         cmocka_unit_test(bad_values_of_each_kind_are_named),
+        cmocka_unit_test(ambiguous_scalars_are_refused_for_each_kind),
         cmocka_unit_test(a_key_that_is_missing_is_suggested_first),
         cmocka_unit_test(defaults_come_from_the_table),
         cmocka_unit_test(a_part_of_a_tree_keeps_its_path),

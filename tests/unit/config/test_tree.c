@@ -175,9 +175,11 @@ static void what_yaml_could_hide_is_refused(void **state)
         {"a: 1\n---\nb: 2\n",
          "f:2:1: .: a second document; a configuration is one YAML document\n"},
         {"a: {<<: {b: 1}}\n", "f:1:5: a: merge keys are not supported; repeat the keys\n"},
-        {"a: 1\nb: 2\na: 3\na: 4\n", "f:3:1: a: key `a` stands here twice; the first is at 1:1\n"
-                                     "f:4:1: a: key `a` stands here twice; the first is at 1:1\n"},
-        {"x: {\"a\": 1, a: 2}\n", "f:1:13: x.a: key `a` stands here twice; the first is at 1:5\n"},
+        {"a: 1\nb: 2\na: 3\na: 4\n",
+         "f:3:1: a: key `a` stands here twice; the first is at 1:1; remove one of them\n"
+         "f:4:1: a: key `a` stands here twice; the first is at 1:1; remove one of them\n"},
+        {"x: {\"a\": 1, a: 2}\n",
+         "f:1:13: x.a: key `a` stands here twice; the first is at 1:5; remove one of them\n"},
         {"{a: 1}: 2\n", "f:1:1: .: a key must be plain text, not a list, mapping or alias\n"},
         {"? [a]\n: 2\n", "f:1:3: .: a key must be plain text, not a list, mapping or alias\n"},
         {"{? : 2}\n", "f:1:4: .: a key is missing before the colon\n"},
@@ -314,6 +316,56 @@ static void an_alias_bomb_does_not_go_off(void **state)
     assert_int_equal(sn_alloc_in_use(), 0);
 }
 
+/* What the largest files cost, as good as they are: an agent that reads one is no danger to its machine. */
+static void the_largest_files_have_bounded_costs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head;
+        const char *unit;
+        size_t size;
+    } cases[] = {
+        {"", "- a\n", (size_t)4 * (SN_CONFIG_NODES_MAX - 1)},                /* entries */
+        {"", "- []\n", (size_t)5 * (SN_CONFIG_NODES_MAX - 1)},               /* containers */
+        {"a: |\n", " xxxxxxxxxxxxxxx\n", SN_CONFIG_BYTES_MAX / 17 * 17 + 5}, /* text */
+        {"a: 1\n", "#xxxxxxxxxxxxxxx\n", SN_CONFIG_BYTES_MAX / 17 * 17 + 5},
+    };
+    for (size_t i = 0; i < SN_ARRAY_COUNT(cases); i++) {
+        assert_true(cases[i].size <= SN_CONFIG_BYTES_MAX);
+        char *text = repeat(cases[i].head, cases[i].unit, cases[i].size);
+        struct sn_findings findings;
+        sn_findings_init(&findings);
+        struct sn_config_tree *tree = NULL;
+        assert_int_equal(sn_config_parse(text, cases[i].size, "f", &findings, &tree), SN_OK);
+        assert_in_range(sn_alloc_in_use(), 1, (size_t)48 << 20);
+        sn_config_tree_free(tree);
+        sn_findings_fini(&findings);
+        free(text);
+        assert_int_equal(sn_alloc_in_use(), 0);
+    }
+}
+
+/* Findings are bounded, however much is wrong. */
+static void the_worst_files_have_bounded_findings(void **state)
+{
+    (void)state;
+    static const char *const units[] = {"- &a x\n", "- *a\n", "- !t x\n", "- \"\\0\"\n",
+                                        "- [x,]\n"};
+    for (size_t i = 0; i < SN_ARRAY_COUNT(units); i++) {
+        size_t size = strlen(units[i]) * 100000;
+        char *text = repeat("", units[i], size);
+        struct sn_findings findings;
+        sn_findings_init(&findings);
+        struct sn_config_tree *tree = NULL;
+        assert_int_equal(sn_config_parse(text, size, "f", &findings, &tree), SN_EINVAL);
+        assert_int_equal(findings.count, SN_CONFIG_FINDINGS_MAX);
+        assert_in_range(sn_alloc_in_use(), 1, (size_t)1 << 20);
+        sn_findings_fini(&findings);
+        free(text);
+        assert_int_equal(sn_alloc_in_use(), 0);
+    }
+}
+
 /* 20,000 keys, each there twice, must not take quadratic time. */
 static void many_keys_are_found_fast(void **state)
 {
@@ -391,6 +443,8 @@ int main(void)
         cmocka_unit_test(what_yaml_could_hide_is_refused),
         cmocka_unit_test(hostile_files_are_refused_in_bounded_time_and_memory),
         cmocka_unit_test(an_alias_bomb_does_not_go_off),
+        cmocka_unit_test(the_largest_files_have_bounded_costs),
+        cmocka_unit_test(the_worst_files_have_bounded_findings),
         cmocka_unit_test(many_keys_are_found_fast),
         cmocka_unit_test(long_keys_are_refused),
         cmocka_unit_test(survives_failing_allocations),

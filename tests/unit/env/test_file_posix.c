@@ -303,6 +303,72 @@ static void lock_excludes(void **state)
     assert_int_equal(sn_env_file_lock(env, path_in(fixture, path, "no/lock"), &lock), SN_ENOENT);
 }
 
+static void expect_holder(struct fixture *fixture, const char *path, long pid)
+{
+    char wanted[32], *text = NULL;
+    size_t size = 0;
+    (void)snprintf(wanted, sizeof wanted, "%ld\n", pid); /* fits */
+    assert_ok(sn_env_file_read(fixture->env, path, 100, &text, &size));
+    assert_string_equal(text, wanted);
+    sn_free(text, size + 1);
+}
+
+/* The file says who has it: also behind a longer number, and under another name. */
+static void lock_names_its_holder(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sn_env *env = fixture->env;
+    struct sn_file_lock lock, second;
+    char path[PATH_BYTES], link[PATH_BYTES];
+    path_in(fixture, path, "lock");
+    path_in(fixture, link, "link");
+    assert_ok(sn_env_file_replace(env, path, 0600, "123456789012\n", 13));
+    assert_int_equal(symlink(path, link), 0);
+    assert_ok(sn_env_file_lock(env, link, &lock));
+    expect_holder(fixture, path, (long)getpid());
+    assert_int_equal(sn_env_file_lock(env, path, &second), SN_EINUSE);
+    expect_holder(fixture, path, (long)getpid());
+    /* Its holder removes it: the name is free, and those who hold the file itself have nothing. */
+    assert_ok(sn_env_file_remove(env, path));
+    assert_ok(sn_env_file_lock(env, path, &second));
+    sn_env_file_unlock(env, lock);
+    assert_int_equal(sn_env_file_lock(env, path, &lock), SN_EINUSE);
+    sn_env_file_unlock(env, second);
+}
+
+/* Removed and made anew all the time: two never have it together. */
+static void lock_survives_removal(void **state)
+{
+    enum { PROCESSES = 4, ROUNDS = 200 };
+    struct fixture *fixture = *state;
+    struct sn_env *env = fixture->env;
+    char path[PATH_BYTES], held[PATH_BYTES];
+    path_in(fixture, path, "lock");
+    path_in(fixture, held, "held");
+    for (int i = 0; i < PROCESSES; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid > 0) continue;
+        struct sn_file_lock lock;
+        for (int done = 0; done < ROUNDS;) {
+            if (sn_env_file_lock(env, path, &lock) != SN_OK) continue;
+            int fd = open(held, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+            if (fd < 0) _exit(1); /* somebody else is in here */
+            (void)close(fd);
+            (void)unlink(held);
+            if (sn_env_file_remove(env, path) != SN_OK) _exit(2);
+            sn_env_file_unlock(env, lock);
+            done++;
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = 0;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+}
+
 static enum sn_err use_all(struct fixture *fixture, const char *path, const char *folder)
 {
     char *data;
@@ -351,6 +417,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(info_tells_kinds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(folders, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lock_excludes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lock_names_its_holder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lock_survives_removal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_allocations_leave_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,6 +227,35 @@ static void test_rate_limit(void **state)
     assert_null(strstr(fake_env_output(fixture->env), "suppressed"));
 }
 
+static unsigned warn_many(struct fixture *fixture, enum sn_log_level level, unsigned causes,
+                          unsigned count)
+{
+    fake_env_clear_output(fixture->env);
+    for (unsigned i = 0; i < count; i++) {
+        sn_logger_write(fixture->text, level, "WARNED", "", "cause=%u", i % causes);
+    }
+    return count_lines(fake_env_output(fixture->env));
+}
+
+/* A warning that says the very same is written once a second, and leaves the others of its id their places. */
+static void test_repeated_warnings(void **state)
+{
+    struct fixture *fixture = *state;
+    fake_env_advance(fixture->env, SECOND);
+    assert_int_equal(warn_many(fixture, SN_WARN, 1, 100), 1);
+    fake_env_advance(fixture->env, SECOND - 1);
+    assert_int_equal(warn_many(fixture, SN_WARN, 1, 1), 0);
+    assert_int_equal(warn_many(fixture, SN_WARN, 3, 90), 2);
+    assert_non_null(strstr(fake_env_output(fixture->env), "cause=1 suppressed=101\n"));
+    fake_env_advance(fixture->env, 1);
+    assert_int_equal(warn_many(fixture, SN_WARN, 3, 90), 1);
+    assert_non_null(strstr(fake_env_output(fixture->env), "cause=0 suppressed=87\n"));
+    fake_env_advance(fixture->env, 10 * SECOND);
+    assert_int_equal(warn_many(fixture, SN_WARN, SN_LOG_BURST, 1000), SN_LOG_BURST);
+    fake_env_advance(fixture->env, 10 * SECOND);
+    assert_int_equal(warn_many(fixture, SN_INFO, 1, 100), SN_LOG_BURST); /* news are news */
+}
+
 /* However the lines fall in time: never more than a burst and one a second. */
 static void test_rate_over_time(void **state)
 {
@@ -292,6 +321,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_overlong_lines_end_properly, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rate_limit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rate_over_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_repeated_warnings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_suppressed_in_json, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ids_beyond_the_bound_share_a_slot, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),

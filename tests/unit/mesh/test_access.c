@@ -100,6 +100,21 @@ static void test_any_of_several_rules(void **state)
     assert_int_equal(sn_access_check(access, &hub, "store", "put.now"), SN_EDENIED);
 }
 
+/* What serves the operator of an agent alone is not opened by any rule; `ping` is not closed by any. */
+static void test_reserved_actors(void **state)
+{
+    struct sn_access *access = *state;
+    allow(access, "control", "*", "*");
+    allow(access, "control", "*", "role:operator");
+    allow(access, "control", "*", "amsterdam/edge");
+    allow(access, "control-room", "*", "*");
+    allow(access, "ping", "ping.echo", "paris/hub");
+    assert_int_equal(sn_access_check(access, &edge, "control", "status"), SN_EDENIED);
+    assert_int_equal(sn_access_check(access, &hub, "control", "reload"), SN_EDENIED);
+    assert_int_equal(sn_access_check(access, &edge, "control-room", "status"), SN_OK);
+    assert_int_equal(sn_access_check(access, &edge, "ping", "ping.echo"), SN_OK);
+}
+
 /* A name never counts as a role, nor a role as a name. */
 static void test_roles_and_names_do_not_mix(void **state)
 {
@@ -186,6 +201,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_rules_only_ping_answers, set_up, tear_down),
         cmocka_unit_test(test_each_kind_of_rule),
         cmocka_unit_test_setup_teardown(test_any_of_several_rules, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reserved_actors, set_up, tear_down),
         cmocka_unit_test(test_roles_and_names_do_not_mix),
         cmocka_unit_test_setup_teardown(test_malformed_rules, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bound, set_up, tear_down),

@@ -76,7 +76,7 @@ static enum sn_err host_reply(struct sn_ctx *ctx, const struct sn_event *to, con
     free(f->reply);
     f->reply = calloc(1, (size_t)size + 1);
     assert_non_null(f->reply);
-    memcpy(f->reply, payload, size);
+    if (size > 0) memcpy(f->reply, payload, size);
     (void)snprintf(f->reply_type, sizeof f->reply_type, "%s", type); /* types are short */
     return SN_OK;
 }

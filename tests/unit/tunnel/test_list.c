@@ -185,8 +185,16 @@ static void only_this_agent_is_answered(void **state)
     f->trace_size = 0;
     f->logs_too = 1;
     fake_message(f, "amsterdam/edge", "tunnel.list", 1);
+    /* Told at once, and counted. */
     fake_expect(f, "TUNNEL-LIST-DENIED agent=amsterdam/edge\n");
-    fake_message(f, "", "tunnel.list", 0); /* not a question */
+    assert_int_equal(f->metrics[METRIC_DENIED], 1);
+    assert_string_equal(f->reply_type, "tunnel.refused");
+    assert_string_equal(f->reply, "");
+    free(f->reply);
+    f->reply = NULL;
+    fake_message(f, "amsterdam/edge", "tunnel.list", 0); /* not a question */
+    f->trace_size = 0;
+    fake_message(f, "", "tunnel.list", 0);
     fake_message(f, "", "tunnel.lists", 1);
     assert_null(f->reply);
     f->next[FAKE_REPLY] = SN_EFULL;
