@@ -148,6 +148,10 @@ class Server:
             self.errors.append(error)
 
     def close(self):
+        try:
+            self.sock.shutdown(socket.SHUT_RDWR)  # a thread that waits in accept() would hold the port
+        except OSError:
+            pass
         self.sock.close()
 
 
