@@ -457,9 +457,21 @@ static void run_requests(struct sn_task *task, struct sn_worker *worker)
 
 static void tell_home(struct sn_agent *agent)
 {
-    if (!atomic_load(&agent->is_running)) return; /* start() looks again */
-    if (atomic_exchange(&agent->is_told, 1)) return;
-    sn_worker_post(agent->home, &agent->request_task);
+    atomic_fetch_add(&agent->tellers, 1); /* before it is known whether home is there */
+    if (atomic_load(&agent->is_running) && !atomic_exchange(&agent->is_told, 1)) {
+        sn_worker_post(agent->home, &agent->request_task);
+    } /* else start() looks again, or it is the end */
+    atomic_fetch_sub(&agent->tellers, 1);
+}
+
+/* From here on home is told nothing: its workers are about to go. */
+static void stop_telling(struct sn_agent *agent)
+{
+    atomic_store(&agent->is_running, 0);
+    while (atomic_load(&agent->tellers) != 0) {
+        enum sn_err err = sn_env_park(agent->env, UINT64_MAX); /* on_request unparks */
+        (void)err; /* whatever it was, it is looked at again */
+    }
 }
 
 /* On the loop `signals`. */
@@ -541,6 +553,7 @@ static void remove_control_socket(struct sn_agent *agent)
 
 static void free_agent(struct sn_agent *agent)
 {
+    stop_telling(agent);
     sn_agent_reload_wait(agent);
     if (agent->system != NULL) sn_system_stop(agent->system);
     sn_agent_reload_abandon(agent);
@@ -556,6 +569,11 @@ static void free_agent(struct sn_agent *agent)
     sn_folders_leave(agent->env, &agent->folders);
     sn_identity_free(&agent->identity);
     if (agent->current != agent->file) sn_agent_file_free(agent->current);
+    while (agent->kept != NULL) {
+        struct sn_agent_file *kept = agent->kept;
+        agent->kept = kept->former;
+        sn_agent_file_free(kept);
+    }
     sn_agent_file_free(agent->file);
     sn_strfree(agent->folder);
     sn_strfree(agent->data_folder);

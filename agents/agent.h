@@ -21,6 +21,7 @@ struct sn_agent {
     char *folder;                  /* it stands in */
     struct sn_agent_file *file;    /* of the boot; names in it are borrowed by net and system */
     struct sn_agent_file *current; /* the one that was applied last; home only, like the next */
+    struct sn_agent_file *kept;    /* former ones that plugins of ABI 0.0 may still look at */
     struct sn_reload *reload;      /* under way */
     _Atomic int is_reading;        /* its file, on a pool. Written by home and that, read by main */
     struct sn_identity identity;
@@ -48,6 +49,7 @@ struct sn_agent {
     /* Written by main, read by `signals`. */
     _Atomic uint32_t drain_ms; /* 0 before the file is known */
     _Atomic int is_running;    /* home can be told */
+    _Atomic int tellers;       /* who is telling it. Written by `signals` and main, read by main */
     _Atomic int is_ready;      /* written by home */
     _Atomic int is_drained;    /* written by home, read by main after an unpark */
     _Atomic int is_told; /* request_task is on its way; `signals` and main set it, home clears it */

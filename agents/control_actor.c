@@ -66,6 +66,7 @@ struct control {
     struct sn_io listener;
     struct sn_sock listen_sock;
     uint32_t metric_base;
+    uint64_t reload_token; /* of the client that asked for the reload under way */
     int is_listening;
     int has_waiting;        /* the system's queue was not seen empty since somebody came */
     uint64_t full_since_ns; /* since when nobody found a place; 0 = not full */
@@ -253,17 +254,11 @@ static enum sn_err take_ask(struct client *client)
 
 /* --- Reloading ---------------------------------------------------------------------------------------------- */
 
-struct reload_client {
-    struct control *control;
-    uint64_t token;
-};
-
 static void on_reloaded(void *arg, const struct sn_reload_result *result)
 {
-    struct reload_client who = *(struct reload_client *)arg;
+    struct control *control = arg;
     struct sn_body body;
     char line[SN_FINDING_PATH_MAX + SN_FINDING_MESSAGE_MAX];
-    sn_free(arg, sizeof who);
     sn_body_init(&body);
     sn_body_map(&body, 3);
     sn_body_uint(&body, "status", (uint64_t)result->status);
@@ -274,7 +269,7 @@ static void on_reloaded(void *arg, const struct sn_reload_result *result)
         sn_finding_format(result->findings->items[i], line, sizeof line);
         sn_body_key(&body, line); /* a text by itself */
     }
-    on_view(who.control, who.token, &body);
+    on_view(control, control->reload_token, &body);
     sn_body_fini(&body);
 }
 
@@ -282,11 +277,8 @@ static enum sn_err start_reload(struct client *client)
 {
     struct control *control = client->control;
     SN_ASSERT(control->worker == control->agent->home); /* it is the first actor of all */
-    struct reload_client *who = sn_alloc(sizeof *who);
-    if (who == NULL) return SN_ENOMEM;
-    *who = (struct reload_client){control, token_of(client)};
-    enum sn_err err = sn_agent_reload(control->agent, on_reloaded, who);
-    if (err != SN_OK) sn_free(who, sizeof *who);
+    enum sn_err err = sn_agent_reload(control->agent, on_reloaded, control);
+    if (err == SN_OK) control->reload_token = token_of(client); /* `done` comes later, always */
     if (err != SN_ESTATE) return err;
     reply(client, err, "another reload is under way, or the agent is about to end", NULL);
     return SN_OK;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGTERM: the agent ends in the time that it was given, whatever its peers and clients do (T26)."""
+import os
 import signal
 import subprocess
 import threading
@@ -10,7 +11,7 @@ from harness import check, check_equal, wait_until
 
 DRAIN_S = 0.5
 GRACE_S = 2.0
-ROUNDS = 20
+ROUNDS = int(os.environ.get("ROUNDS", "20"))
 BLOCK = bytes(range(256)) * 1024
 
 
@@ -156,6 +157,34 @@ def test_twice(lab):
         hub.wait_up(edge.name)
 
 
+def test_signals_until_the_end(lab):
+    """Requests that come while the agent is ending, up to its last moment, do no harm."""
+    port = harness.free_port()
+    lab.fleet("sites:\n  paris: {hub: {listen: [\"tls://127.0.0.1:%d\"]}}\n" % port)
+    hub = lab.agent("paris/hub")
+    for index in range(ROUNDS):
+        hub.start()
+        over = threading.Event()
+
+        def storm(number):
+            while not over.is_set():
+                try:
+                    hub.signal(number)
+                except ProcessLookupError:
+                    return
+                over.wait(0.0005)
+
+        hub.signal(signal.SIGTERM)
+        thread = threading.Thread(target=storm, daemon=True,
+                                  args=(signal.SIGHUP if index % 2 == 0 else signal.SIGTERM,))
+        thread.start()
+        status = hub.wait(30)
+        over.set()
+        thread.join(10)
+        check_equal(status, 0, "exit status in round %d" % index)
+        check_equal(hub.run_files(), [], "files in run/")
+
+
 def test_finishes_what_is_open(lab):
     """A transfer that ends within drain_ms is not cut, although the agent was told to end meanwhile."""
     def answer(conn):
@@ -189,5 +218,5 @@ def test_while_reconnecting(lab):
 
 
 if __name__ == "__main__":
-    harness.main([test_idle, test_under_load, test_stopped_peer, test_twice, test_finishes_what_is_open,
-                  test_while_reconnecting])
+    harness.main([test_idle, test_under_load, test_stopped_peer, test_twice, test_signals_until_the_end,
+                  test_finishes_what_is_open, test_while_reconnecting])
