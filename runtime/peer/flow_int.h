@@ -21,8 +21,7 @@
 #include "base/meter.h"
 #include "peer/peer_int.h"
 
-#define SNI_FLOW_MAGIC    SN_MAGIC('F', 'L', 'O', 'W')
-#define SNI_SPLICE_PIECES 16u /* pieces given to one writev */
+#define SNI_FLOW_MAGIC SN_MAGIC('F', 'L', 'O', 'W')
 
 /* Who made an id, and a counter. Ids of things that live on one worker carry its index in the top 8 bits. */
 #define SNI_ID_WORKER_SHIFT 56
@@ -68,8 +67,6 @@ struct sni_flow {
     /* splice.c */
     struct sn_io io;
     struct sn_sock sock;
-    struct sn_buf pieces[SNI_SPLICE_PIECES]; /* read from the stream, not written yet */
-    uint32_t piece_count;
     uint8_t can_read, can_write; /* the socket did not say EAGAIN since it was last ready */
     uint8_t is_hung;             /* HANGUP was reported, and what it means not looked at yet */
 

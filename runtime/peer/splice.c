@@ -14,6 +14,7 @@
 
 #define ROUND_BYTES   (256u * 1024u) /* each way and round */
 #define COPY_BYTES    (16u * 1024u)  /* up to here a read is copied to a slab of its own size */
+#define WRITE_PIECES  16u            /* given to one writev */
 #define SCRATCH_BYTES SN_SLAB_BYTES_MAX
 
 static void run(struct sn_io *io, unsigned ready);
@@ -110,50 +111,20 @@ static enum sn_err pump_out(struct sni_flow *flow, int *out_more)
 
 /* --- Stream to socket -------------------------------------------------------------------------------------- */
 
-/* Takes pieces from the stream; ECLOSED when there is none any more and none will come. */
-static enum sn_err collect(struct sni_flow *flow)
+/* What the stream has, up to one writev; ECLOSED when there is nothing any more and nothing will come. The pieces stay
+ * in the stream until the socket took them: it knows what it may pin. */
+static enum sn_err look(const struct sni_flow *flow, struct sn_iovec *iov, uint32_t *out_count)
 {
-    while (flow->piece_count < SNI_SPLICE_PIECES) {
-        enum sn_err err = sn_stream_read(flow->stream, &flow->pieces[flow->piece_count]);
-        if (err == SN_EAGAIN || (err == SN_ECLOSED && flow->piece_count > 0)) return SN_OK;
+    uint32_t count = 0;
+    while (count < WRITE_PIECES) {
+        const uint8_t *data;
+        uint32_t size;
+        enum sn_err err = sn_stream_look(flow->stream, count, &data, &size);
+        if (err == SN_EAGAIN) break;
         if (err != SN_OK) return err;
-        flow->piece_count++;
+        iov[count++] = (struct sn_iovec){(void *)(uintptr_t)data, size}; /* it is only read */
     }
-    return SN_OK;
-}
-
-static void release_written(struct sni_flow *flow, size_t size)
-{
-    uint32_t done = 0;
-    sn_stream_consume(flow->stream, (uint32_t)size);
-    while (size > 0) {
-        struct sn_buf *piece = &flow->pieces[done];
-        SN_ASSERT(done < flow->piece_count);
-        if (size < piece->size) {
-            piece->data += size;
-            piece->size -= (uint32_t)size;
-            break;
-        }
-        size -= piece->size;
-        sn_buf_unref(piece);
-        done++;
-    }
-    flow->piece_count -= done;
-    memmove(flow->pieces, flow->pieces + done, flow->piece_count * sizeof flow->pieces[0]);
-}
-
-static enum sn_err write_pieces(struct sni_flow *flow, size_t *out_size)
-{
-    struct sn_iovec iov[SNI_SPLICE_PIECES];
-    size_t size = 0;
-    for (uint32_t i = 0; i < flow->piece_count; i++) {
-        iov[i] = (struct sn_iovec){flow->pieces[i].data, flow->pieces[i].size};
-    }
-    enum sn_err err = sn_env_writev(env_of(flow), flow->sock, iov, flow->piece_count, &size);
-    if (err != SN_OK) return err;
-    sni_flow_moved(flow, 0, size);
-    release_written(flow, size);
-    *out_size = size;
+    *out_count = count;
     return SN_OK;
 }
 
@@ -161,8 +132,10 @@ static enum sn_err pump_in(struct sni_flow *flow, int *out_more)
 {
     size_t budget = ROUND_BYTES;
     while (flow->can_write && !flow->remote_ended) {
+        struct sn_iovec iov[WRITE_PIECES];
+        uint32_t count = 0;
         size_t size = 0;
-        enum sn_err err = collect(flow);
+        enum sn_err err = look(flow, iov, &count);
         if (err == SN_ECLOSED) {
             flow->remote_ended = 1;
             /* From here on it is complete: what the kernel still holds must arrive, even without us. */
@@ -170,17 +143,19 @@ static enum sn_err pump_in(struct sni_flow *flow, int *out_more)
             sn_env_shutdown_write(env_of(flow), flow->sock);
             return SN_OK;
         }
-        if (err != SN_OK || flow->piece_count == 0) return err;
+        if (err != SN_OK || count == 0) return err;
         if (budget == 0) {
             *out_more = 1;
             return SN_OK;
         }
-        err = write_pieces(flow, &size);
+        err = sn_env_writev(env_of(flow), flow->sock, iov, count, &size);
         if (err == SN_EAGAIN) {
             flow->can_write = 0;
             return SN_OK;
         }
         if (err != SN_OK) return err;
+        sni_flow_moved(flow, 0, size);
+        sn_stream_skip(flow->stream, (uint32_t)size);
         budget -= size < budget ? size : budget;
     }
     return SN_OK;
@@ -248,8 +223,6 @@ void sni_splice_attach(struct sni_flow *flow, struct sn_sock sock)
 
 void sni_splice_close(struct sni_flow *flow, int is_reset)
 {
-    for (uint32_t i = 0; i < flow->piece_count; i++) sn_buf_unref(&flow->pieces[i]);
-    flow->piece_count = 0;
     sn_io_close(&flow->io);
     if (!sn_sock_is_open(flow->sock)) return;
     if (is_reset) {

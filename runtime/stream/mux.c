@@ -364,9 +364,19 @@ void sn_mux_lane_down(struct sn_mux *mux, unsigned lane, int resume, enum sn_err
     tell_all_closed(mux);
 }
 
+/* A complete one waits for its reader only. */
+uint32_t sni_stream_is_orphan(const struct sn_stream *stream)
+{
+    return stream->lane == SNI_LANE_NONE && !stream->is_dead && !stream->is_complete;
+}
+
 uint32_t sn_mux_orphans(const struct sn_mux *mux)
 {
-    return mux->lanes[SNI_LANE_NONE].streams;
+    uint32_t count = 0;
+    SN_LIST_EACH (it, &mux->streams) {
+        count += sni_stream_is_orphan(SN_CONTAINER_OF(it, struct sn_stream, all));
+    }
+    return count;
 }
 
 uint32_t sn_mux_resume(struct sn_mux *mux)
@@ -377,9 +387,9 @@ uint32_t sn_mux_resume(struct sn_mux *mux)
         struct sn_stream *stream = SN_CONTAINER_OF(it, struct sn_stream, all);
         unsigned lane = pick_lane(mux);
         if (stream->lane != SNI_LANE_NONE || stream->is_dead || lane == SNI_LANE_NONE) continue;
+        resumed += sni_stream_is_orphan(stream);
         detach(stream);
         move(stream, lane);
-        resumed++;
     }
     mux->stats.resumed += resumed;
     return resumed;

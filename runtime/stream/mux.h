@@ -94,7 +94,7 @@ void sn_mux_lane_up(struct sn_mux *mux, unsigned lane);
  * others move to another lane that is up and resend from the cumulative ack, or wait as orphans
  * when none is. Harmless for a lane that is not up. */
 void sn_mux_lane_down(struct sn_mux *mux, unsigned lane, int resume, enum sn_err reason);
-/* Orphans can be written, read, ended, reset and freed as ever, within the same window. How long
+/* How many wait; complete ones, of which nothing can be lost, do not. Orphans can be written, read, ended, reset and freed as ever, within the same window. How long
  * they may wait is the caller's affair. */
 uint32_t sn_mux_orphans(const struct sn_mux *mux);
 /* Moves the orphans to a lane that is up, if there is one; returns how many. */
@@ -157,6 +157,13 @@ void sn_stream_end(struct sn_stream *stream);
  * ended and everything was read: length and checksum matched), the reset reason: what was not read
  * by then is dropped. */
 SN_MUST_CHECK enum sn_err sn_stream_read(struct sn_stream *stream, struct sn_buf *out_piece);
+/* The index-th piece that arrived and was not read, lent until the next call for this stream. With it
+ * and sn_stream_skip what a slow reader leaves stays in the stream, where it is bounded: slabs, too.
+ * Errors: EAGAIN (there are no more), ECLOSED and the reset reason as for sn_stream_read. */
+SN_MUST_CHECK enum sn_err sn_stream_look(const struct sn_stream *stream, uint32_t index,
+                                         const uint8_t **out_data, uint32_t *out_size);
+/* Drops the first `bytes` of what sn_stream_look showed and gives credit back for them. */
+void sn_stream_skip(struct sn_stream *stream, uint32_t bytes);
 /* Gives credit back for `bytes` that were read: the peer may send as many more. */
 void sn_stream_consume(struct sn_stream *stream, uint32_t bytes);
 
@@ -175,7 +182,7 @@ struct sn_stream_info {
     uint8_t is_local;  /* opened here */
     uint8_t sent_end;  /* END sent */
     uint8_t got_end;   /* END received */
-    uint8_t is_orphan; /* waits for a lane */
+    uint8_t is_orphan; /* waits for a lane, and is not complete */
     uint64_t sent;     /* bytes handed to lanes at least once */
     uint64_t acked;    /* bytes acknowledged by the peer */
     uint64_t received; /* bytes received in order */

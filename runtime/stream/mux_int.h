@@ -161,6 +161,8 @@ void sni_stream_kill(struct sn_stream *stream, enum sn_err reason, uint8_t pendi
 void sni_stream_hold(struct sn_stream *stream);
 void sni_stream_release(struct sn_stream *stream);
 void sni_stream_tell_closed(struct sn_stream *stream);
+/* 1 when it waits for a lane. */
+uint32_t sni_stream_is_orphan(const struct sn_stream *stream);
 /* Frees the stream if nobody needs it any more. */
 void sni_stream_reap(struct sn_stream *stream);
 uint64_t sni_id_ordinal(uint64_t id);

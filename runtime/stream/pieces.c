@@ -162,3 +162,19 @@ struct sn_buf sni_pieces_pop(struct sni_pieces *pieces)
     }
     return buf;
 }
+
+void sni_pieces_skip(struct sni_pieces *pieces, uint32_t bytes)
+{
+    while (bytes > 0) {
+        struct sn_buf *head = &sni_pieces_at(pieces, 0)->buf;
+        if (bytes < head->size) {
+            head->data += bytes;
+            head->size -= bytes;
+            pieces->bytes -= bytes;
+            return;
+        }
+        bytes -= head->size;
+        struct sn_buf buf = sni_pieces_pop(pieces);
+        sn_buf_unref(&buf);
+    }
+}

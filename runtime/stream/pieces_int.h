@@ -40,6 +40,8 @@ SN_MUST_CHECK enum sn_err sni_pieces_push(struct sni_pieces *pieces, struct sn_b
                                           uint8_t headroom, struct sn_buf *out_rest);
 /* The index-th piece from the head; must exist. */
 struct sni_piece *sni_pieces_at(const struct sni_pieces *pieces, uint32_t index);
+/* Removes the first `bytes`; there must be as many. */
+void sni_pieces_skip(struct sni_pieces *pieces, uint32_t bytes);
 /* Removes the head, whose view becomes the caller's. */
 struct sn_buf sni_pieces_pop(struct sni_pieces *pieces);
 

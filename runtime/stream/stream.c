@@ -152,6 +152,29 @@ enum sn_err sn_stream_read(struct sn_stream *stream, struct sn_buf *out_piece)
     return SN_OK;
 }
 
+enum sn_err sn_stream_look(const struct sn_stream *stream, uint32_t index, const uint8_t **out_data,
+                           uint32_t *out_size)
+{
+    SN_ASSERT(stream->magic == SNI_STREAM_MAGIC && !stream->is_freed);
+    if (stream->is_dead) return stream->reason;
+    if (index >= stream->rx.count) {
+        return stream->got_end && stream->rx.count == 0 ? SN_ECLOSED : SN_EAGAIN;
+    }
+    const struct sn_buf *buf = &sni_pieces_at(&stream->rx, index)->buf;
+    *out_data = buf->data;
+    *out_size = buf->size;
+    return SN_OK;
+}
+
+void sn_stream_skip(struct sn_stream *stream, uint32_t bytes)
+{
+    SN_ASSERT(stream->magic == SNI_STREAM_MAGIC && !stream->is_freed);
+    SN_ASSERT(bytes <= stream->rx.bytes);
+    sni_pieces_skip(&stream->rx, bytes);
+    stream->read += bytes;
+    sn_stream_consume(stream, bytes);
+}
+
 void sn_stream_consume(struct sn_stream *stream, uint32_t bytes)
 {
     SN_ASSERT(stream->magic == SNI_STREAM_MAGIC && !stream->is_freed);
@@ -208,7 +231,7 @@ void sn_stream_info(const struct sn_stream *stream, struct sn_stream_info *out_i
         .is_local = stream->is_local,
         .sent_end = stream->end_sent_once,
         .got_end = stream->got_end,
-        .is_orphan = stream->lane == SNI_LANE_NONE,
+        .is_orphan = (uint8_t)sni_stream_is_orphan(stream),
         .sent = stream->sent_max,
         .acked = stream->acked,
         .received = stream->received,

@@ -12,7 +12,8 @@
 #include "base/assert.h"
 #include "stream/mux_int.h"
 
-#define PINNED_SLACK (2u * SN_SLAB_BYTES_MAX)
+#define PINNED_SLACK                                                                               \
+    (2u * SN_SLAB_BYTES_MAX) /* for large windows; others may pin twice their size */
 
 static uint64_t ceiling(const struct sn_mux *mux)
 {
@@ -26,16 +27,22 @@ static int is_scarce(const struct sn_stream *stream)
     return stream->is_budgeted && sn_budget_used(mux->config.budget) > ceiling(mux);
 }
 
+/* Slabs stand for more than the bytes that are kept of them; the budget knows of the window only. */
+static uint64_t pinned_max_of(uint32_t window)
+{
+    return (uint64_t)window + (window < PINNED_SLACK ? window : PINNED_SLACK);
+}
+
 static void set_rx(struct sn_stream *stream, uint32_t window)
 {
     stream->rx_window = window;
-    stream->rx.pinned_max = (uint64_t)window + PINNED_SLACK;
+    stream->rx.pinned_max = pinned_max_of(window);
 }
 
 static void set_tx(struct sn_stream *stream, uint32_t window)
 {
     stream->tx_window = window;
-    stream->tx.pinned_max = (uint64_t)window + PINNED_SLACK;
+    stream->tx.pinned_max = pinned_max_of(window);
 }
 
 enum sn_err sni_window_init(struct sn_stream *stream, int is_exempt)

@@ -392,6 +392,65 @@ static void test_orphans_end(void **state)
     }
 }
 
+/* Both ended and all was acknowledged, but one reader is slow: it has lost nothing, and waits for nobody. */
+static void test_complete_is_no_orphan(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct sn_stream_info info;
+    enum sn_err last;
+    init(&scene, 0);
+    write_bytes(scene.stream[0], 0, 5000);
+    joint_settle(&scene.joint);
+    exchange_ends(&scene);
+    lose_all(&scene);
+    for (int i = 0; i < 2; i++) assert_int_equal(sn_mux_orphans(scene.joint.mux[i]), 0);
+    sn_stream_info(scene.stream[1], &info);
+    assert_false(info.is_orphan);
+    sn_mux_orphans_close(scene.joint.mux[1], SN_ETIMEDOUT);
+    assert_int_equal(scene.closed[1], 0);
+    joint_up(&scene.joint, 1);
+    assert_int_equal(sn_mux_resume(scene.joint.mux[0]), 0);
+    assert_int_equal(read_bytes(scene.stream[1], &last), 5000);
+    assert_int_equal(last, SN_ECLOSED);
+    fini(&scene);
+}
+
+/* What was shown is what would be read, and what was skipped gives credit as if it had been. */
+static void test_look_and_skip(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct sn_stream_info info;
+    const uint8_t *data;
+    uint32_t size;
+    init(&scene, 0);
+    assert_int_equal(sn_stream_look(scene.stream[0], 0, &data, &size), SN_EAGAIN);
+    for (uint32_t i = 0; i < 3; i++) write_bytes(scene.stream[0], 10000 * i, 10000);
+    joint_settle(&scene.joint);
+    uint64_t at = 0;
+    while (at < 30000) {
+        enum sn_err err = SN_OK;
+        uint64_t seen = at;
+        for (uint32_t i = 0; (err = sn_stream_look(scene.stream[1], i, &data, &size)) == SN_OK;
+             i++) {
+            for (uint32_t k = 0; k < size; k++) assert_int_equal(data[k], joint_byte(3, seen + k));
+            seen += size;
+        }
+        assert_int_equal(err, SN_EAGAIN);
+        assert_int_equal(seen, 30000);
+        uint32_t skip = seen - at < 7001 ? (uint32_t)(seen - at)
+                                         : 7001; /* within pieces, and over their ends */
+        sn_stream_skip(scene.stream[1], skip);
+        at += skip;
+        sn_stream_info(scene.stream[1], &info);
+        assert_int_equal(info.consumed, at);
+    }
+    exchange_ends(&scene);
+    assert_int_equal(sn_stream_look(scene.stream[1], 0, &data, &size), SN_ECLOSED);
+    fini(&scene);
+}
+
 /* The last ack was lost with all lanes and its sender has forgotten the stream meanwhile. */
 static void test_orphan_last_ack(void **state)
 {
@@ -610,6 +669,8 @@ int main(void)
         cmocka_unit_test(test_nowhere_to_go),
         cmocka_unit_test(test_orphans_resume),
         cmocka_unit_test(test_orphans_end),
+        cmocka_unit_test(test_complete_is_no_orphan),
+        cmocka_unit_test(test_look_and_skip),
         cmocka_unit_test(test_orphan_last_ack),
         cmocka_unit_test(test_only_one_side_resumes),
         cmocka_unit_test(test_many_losses),
