@@ -108,6 +108,7 @@ static void on_answer(void *arg, uint64_t id, const struct sni_answer *answer)
         sni_dial_failed(peer, "the name of its address cannot be resolved");
     } else {
         dial_addr(peer, &answer->addrs[peer->attempts % answer->count]);
+        if (is_urgent(peer)) dial_no_later_than(peer, sn_worker_now(peer->worker) + HEDGE_NS);
     }
 }
 
@@ -151,7 +152,12 @@ void sni_peer_start(struct sn_peer *peer)
 
 void sni_peer_urge(struct sn_peer *peer)
 {
-    if (peer->session != NULL || peer->link == NULL || peer->is_closing) return;
+    if (peer->link == NULL || peer->is_closing) return;
+    if (peer->session != NULL) {
+        /* Nothing was urgent when the silence began. */
+        if (peer->is_suspect && count_dials(peer) == 0) dial(peer);
+        return;
+    }
     dial_no_later_than(peer, sn_worker_now(peer->worker) + URGENT_DELAY_MS * SN_MS);
 }
 
@@ -169,6 +175,14 @@ void sni_peer_trust(struct sn_peer *peer)
     if (peer->is_moving) return;
     sn_timer_stop(peer->worker, &peer->redial_timer);
     sni_dials_drop(peer, NULL);
+}
+
+void sni_peer_stay(struct sn_peer *peer)
+{
+    peer->is_moving = 0;
+    sn_timer_stop(peer->worker, &peer->redial_timer);
+    sni_dials_drop(peer, NULL);
+    if (peer->is_suspect && is_urgent(peer)) dial(peer);
 }
 
 void sni_peer_move(struct sn_peer *peer)

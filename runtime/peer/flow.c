@@ -489,6 +489,7 @@ enum sn_err sn_net_ctx_stream_tune(struct sn_ctx *ctx, struct sn_stream_ref stre
     struct sni_hub *hub = hub_of(ctx);
     struct request request = request_of(ctx, REQUEST_TUNE, stream.id);
     struct request *sent = NULL;
+    if (options->size < sizeof *options) return SN_EINVAL; /* there was never a smaller one */
     uint64_t idle_ms = options->idle_ms < IDLE_MS_MAX ? options->idle_ms : IDLE_MS_MAX;
     enum sn_err err = prepare(hub, stream.id, &sent);
     if (err != SN_OK) return err;

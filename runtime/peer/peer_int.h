@@ -235,6 +235,8 @@ void sni_peer_urge(struct sn_peer *peer);
 /* The session is silent; it has answered. */
 void sni_peer_suspect(struct sn_peer *peer);
 void sni_peer_trust(struct sn_peer *peer);
+/* The link has changed: whatever was dialed for the former one is dropped. */
+void sni_peer_stay(struct sn_peer *peer);
 /* The session stands on an address that the link does not name any more: dial the new one; it takes over. */
 void sni_peer_move(struct sn_peer *peer);
 

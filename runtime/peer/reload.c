@@ -17,7 +17,6 @@ struct step {
     struct sni_hub *hub;      /* its rules, or */
     struct sn_peer *peer;     /* its link */
     struct sn_net_link *link; /* the new one; after the step the old one; NULL: none */
-    uint8_t is_new;           /* the peer is not known to the workers yet */
 };
 
 struct sni_reload {
@@ -69,12 +68,12 @@ static int has_same_addresses(const struct sn_net_link *a, const struct sn_net_l
 static void drop_link(struct sn_peer *peer)
 {
     struct sni_session *session = peer->session;
-    sn_timer_stop(peer->worker, &peer->redial_timer);
-    sni_dials_drop(peer, NULL);
+    sni_peer_stay(peer);
     if (session != NULL && sn_channel_is_dialer(session->control)) {
         session->is_final = 1;
         sn_channel_goodbye(session->control);
     } else if (session == NULL) {
+        sni_orphans_close(peer, SN_ECANCELLED);
         sni_peer_set_state(peer, SN_PEER_DOWN, "its link was removed");
     }
 }
@@ -90,7 +89,7 @@ static void change_link(struct sn_peer *peer, const struct sn_net_link *old)
     }
     if (has_same_addresses(old, link)) return;
     peer->attempts = 0;
-    sni_dials_drop(peer, NULL);
+    sni_peer_stay(peer);
     if (session == NULL) {
         sni_peer_redial(peer);
     } else if (is_ours && !may_lead_to(link, sn_channel_remote(session->control))) {
@@ -149,11 +148,11 @@ static const struct sn_net_link *find_link(const struct sn_net_changes *changes,
 }
 
 static enum sn_err add_step(struct sni_reload *reload, struct sn_peer *peer,
-                            const struct sn_net_link *link, int is_new)
+                            const struct sn_net_link *link)
 {
     SN_ASSERT(reload->step_count < reload->step_room);
     struct step *step = &reload->steps[reload->step_count];
-    *step = (struct step){.reload = reload, .peer = peer, .is_new = (uint8_t)is_new};
+    *step = (struct step){.reload = reload, .peer = peer};
     if (link != NULL) {
         step->link = sn_alloc(sizeof *step->link);
         if (step->link == NULL) return SN_ENOMEM;
@@ -169,7 +168,7 @@ static enum sn_err add_known(struct sni_reload *reload, const struct sn_net_chan
     struct sn_map_entry *entry = sn_map_next(&reload->net->peers, NULL);
     for (; entry != NULL; entry = sn_map_next(&reload->net->peers, entry)) {
         struct sn_peer *peer = SN_CONTAINER_OF(entry, struct sn_peer, by_name);
-        enum sn_err err = add_step(reload, peer, find_link(changes, peer->name), 0);
+        enum sn_err err = add_step(reload, peer, find_link(changes, peer->name));
         if (err != SN_OK) return err;
     }
     return SN_OK;
@@ -183,7 +182,9 @@ static enum sn_err add_unknown(struct sni_reload *reload, const struct sn_net_ch
         struct sn_peer *peer = NULL;
         if (sni_net_find_peer(reload->net, changes->links[i].agent) != NULL) continue;
         enum sn_err err = sni_net_add_peer(reload->net, changes->links[i].agent, &peer);
-        if (err == SN_OK) err = add_step(reload, peer, &changes->links[i], 1);
+        if (err != SN_OK) return err;
+        sni_net_announce(peer); /* at once: the next reload takes it for known */
+        err = add_step(reload, peer, &changes->links[i]);
         if (err != SN_OK) return err;
     }
     return SN_OK;
@@ -217,8 +218,6 @@ enum sn_err sn_net_reload(struct sn_net *net, const struct sn_net_changes *chang
         reload->step_count; /* the last step may free it, but not before its task ran here */
     for (uint32_t i = 0; i < count; i++) {
         struct step *step = &reload->steps[i];
-        if (step->is_new)
-            sni_net_announce(step->peer); /* reaches its worker before the link does */
         step->task.run = run_step;
         sn_worker_post(step->hub != NULL ? step->hub->worker : step->peer->worker, &step->task);
     }

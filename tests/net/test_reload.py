@@ -238,6 +238,18 @@ def test_links(lab):
     world.traffic.wait_more("bytes over the new way")
     wait_until(lambda: proxy.stats()["bytes_down"] > 1 << 20, 20, "the bytes pass the proxy")
     check(edge.metric("net.streams_resumed") > 0, "the stream was resumed")
+    # To an address where nobody is, and back before anybody was there: the session stays where it is.
+    world.fleet(targets, links="[{to: paris/hub, address: \"127.0.0.1:%d\"}]" % harness.free_port())
+    world.reload(edge)
+    edge.wait_line("DIAL-FAILED", 10)
+    world.fleet(targets, links=way)
+    world.reload(edge)
+    failures = edge.metric("net.dial_failures")
+    sessions = edge.peer("paris/hub")["sessions"]
+    world.traffic.wait_more("bytes over the former way")
+    edge.check_ping("paris/hub", 100)
+    check_equal((edge.metric("net.dial_failures"), edge.peer("paris/hub")["sessions"], len(proxy.connections())),
+                (failures, sessions, 2), "failed dials, sessions, connections: nobody dials any more")
     # Gone: the peers part, and nobody dials any more.
     edge.edit(lambda text: re.sub(r"(?m)^links:\n(?:[ -].*\n)+", "", text))
     world.reload(edge)
@@ -251,6 +263,15 @@ def test_links(lab):
     edge.wait_up("paris/hub")
     edge.check_ping("paris/hub")
     check_equal(first_byte(edge.bound("one")), b"a", "a forward works again")
+    # Gone while the peer is away: what waits for it is given up at once, not after resume_ms.
+    with harness.connect(edge.bound("one"), 20) as sock:
+        check_equal(sock.recv(1), b"a", "the tag")
+        hub.signal(signal.SIGSTOP)
+        wait_until(lambda: "orphaned" in [s["state"] for s in edge.view("streams")], 30, "the stream waits")
+        edge.edit(lambda text: re.sub(r"(?m)^links:\n(?:[ -].*\n)+", "", text))
+        world.reload(edge)
+        wait_until(lambda: edge.view("streams") == [], 3, "nothing waits any more")
+        hub.signal(signal.SIGCONT)
 
 
 if __name__ == "__main__":

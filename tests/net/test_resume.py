@@ -10,7 +10,7 @@ import harness
 from harness import check, check_equal, read_all, run_threads, sha256, wait_until
 
 MIB = 1 << 20
-GAP_MAX_S = 3.0  # after the network is good again
+GAP_MAX_S = 8.0  # after the network is good again, on a busy machine: still below resume_ms
 CUTS = 10
 
 
@@ -127,7 +127,7 @@ def test_transfer_with_cuts(lab):
     check(hub.metric("net.streams_resumed") > 0, "streams were resumed")
     for kind, gap in gaps:
         harness.note("%s: %.2f s without a byte" % (kind, gap))
-    check(max(gap for _, gap in gaps) < 5 * GAP_MAX_S, "gaps", gaps)
+    check(max(gap for _, gap in gaps) < GAP_MAX_S, "gaps", gaps)
 
 
 def test_small_requests_with_cuts(lab):
@@ -177,7 +177,7 @@ def test_small_requests_with_cuts(lab):
     for kind, gap in gaps:
         harness.note("%s: %.2f s without an answer" % (kind, gap))
     check(min(rounds[:50]) > 0, "every client was served")
-    check(max(gap for _, gap in gaps) < 5 * GAP_MAX_S, "gaps", gaps)
+    check(max(gap for _, gap in gaps) < GAP_MAX_S, "gaps", gaps)
 
 
 def test_gives_up(lab):
@@ -208,7 +208,7 @@ def test_gives_up(lab):
         except ConnectionResetError:
             pass
         took = time.monotonic() - begin
-        check(took > 1.0, "held for", took)
+        check(1.0 < took < 6.0, "held for", took)
         harness.note("reset after %.2f s, %.1f MiB were held" % (took, held / MIB))
     wait_until(lambda: edge.view("streams") == [], 5, "nothing is left at the edge")
     wait_until(lambda: hub.view("streams") == [], 15, "nothing is left at the hub")
@@ -218,7 +218,10 @@ def test_restarted_peer(lab):
     """The peer's next boot resets what its former one held, at once and not after resume_ms."""
     server = lab.server(lambda conn: read_all(conn))
     hub, edge, proxy, at = through_proxy(lab, {"sink": server.port})
-    with harness.connect(at["sink"], 30) as sock:
+    edge.edit(lambda text: text + "resume_ms: 60000\n")
+    edge.stop()
+    edge.start().wait_up(hub.name)
+    with harness.connect(edge.bound("sink"), 30) as sock:
         sock.sendall(b"x")
         wait_until(lambda: server.accepted == 1, 10, "the target is reached")
         hub.kill()
@@ -230,7 +233,7 @@ def test_restarted_peer(lab):
             check_equal(sock.recv(1), b"", "what came instead of an end")
         except ConnectionResetError:
             pass
-        check(time.monotonic() - begin < 9, "reset at once, not after resume_ms")
+        check(time.monotonic() - begin < 30, "reset at once, not after resume_ms")
     wait_until(lambda: edge.view("streams") == [], 5, "nothing is left at the edge")
 
 
