@@ -2,6 +2,7 @@
 /* Guarantees: whatever an operator got wrong is said in one line that tells how to mend it. */
 #include "agents/cli.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,7 +155,8 @@ int sn_cli_parse(struct sn_cli *cli, struct sn_option *options, size_t option_co
         const char *arg = cli->argv[i];
         if (is_options && strcmp(arg, "--") == 0) {
             is_options = 0;
-        } else if (is_options && arg[0] == '-' && arg[1] != '\0') {
+        } else if (is_options && arg[0] == '-' && arg[1] != '\0' &&
+                   !isdigit((unsigned char)arg[1])) {
             if (!take_option(cli, options, option_count, &i)) return -1;
         } else if (count < capacity) {
             out_words[count++] = arg;

@@ -296,7 +296,7 @@ static int take_payload(struct call *call, const char *word)
         return SN_EXIT_FAILED;
     }
     if (err == SN_ETOOBIG) {
-        sn_cli_error(cli, "the payload is nested too deep; at most %d levels",
+        sn_cli_error(cli, "the payload has a number that is too large, or more than %d levels",
                      SN_MSGPACK_DEPTH_MAX);
     } else {
         sn_cli_error(cli, "the payload is no JSON: %.200s%s", bytes,

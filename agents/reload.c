@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps: reading (pool) -> judged (home) -> net has rules and links (home) -> every actor has its configuration (home)
+ * Steps: read and judged (pool) -> net has rules and links (home) -> every actor has its configuration (home)
  * -> the former file is freed.
  *
- * The file of the boot stays for ever: names in it are borrowed by the net and the system. Plugins' actors all get the
+ * The file of the boot stays for ever: names in it are borrowed by the net and the system. So do all while there is a
+ * plugin that does not know that configurations change. Plugins' actors all get the
  * configuration anew, changed or not, because they refer to the file that it stands in.
  */
 #include "agents/reload.h"
@@ -47,14 +48,72 @@ static void free_reload(struct sn_reload *reload)
     sn_free(reload, sizeof *reload);
 }
 
+static void log_result(struct sn_agent *agent, const struct sn_reload_result *result)
+{
+    struct sn_logger *logger = sn_system_logger(agent->home);
+    char line[SN_FINDING_MESSAGE_MAX];
+    if (result->status == SN_EXIT_OK) {
+        sn_logger_write(logger, SN_INFO, "RELOADED", "agent", "file=%s", agent->path);
+        return;
+    }
+    sn_logger_write(logger, SN_ERROR, "RELOAD-REFUSED", "agent", "file=%s findings=%u text=\"%s\"",
+                    agent->path, result->findings->total, result->text);
+    for (uint32_t i = 0; i < result->findings->count; i++) {
+        sn_finding_format(result->findings->items[i], line, sizeof line);
+        sn_logger_write(logger, SN_ERROR, "RELOAD-FINDING", "agent", "text=\"%s\"", line);
+    }
+}
+
 static void finish(struct sn_reload *reload, int status, const char *text)
 {
     struct sn_reload_result result = {
         .status = status, .findings = &reload->findings, .text = text};
     sn_findings_sort(&reload->findings);
+    log_result(reload->agent, &result);
     reload->agent->reload = NULL;
     reload->done(reload->arg, &result);
     free_reload(reload);
+}
+
+/* --- Comparing, on a pool: `current` does not change while a reload is under way ---------------------------- */
+
+static void need_restart(struct sn_reload *reload, const struct sn_config_node *node)
+{
+    sn_findings_add_key(&reload->findings, node, "changed: this needs a restart of the agent");
+}
+
+/* A plugin may change its configuration only. */
+static void compare_plugins(struct sn_reload *reload, const struct sn_agent_file *now)
+{
+    const struct sn_agent_file *next = reload->file;
+    if (next->plugin_count != now->plugin_count) {
+        const struct sn_config_node *node = sn_config_get(sn_config_root(next->tree), "plugins");
+        if (node != NULL) {
+            need_restart(reload, node);
+        } else {
+            sn_findings_add(&reload->findings, reload->agent->path, (struct sn_config_pos){1, 1},
+                            "plugins", "removed: this needs a restart of the agent");
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < next->plugin_count; i++) {
+        static const char *const skipped[] = {"config", NULL};
+        const struct sn_config_node *differing =
+            sn_config_difference(now->plugins[i].node, next->plugins[i].node, skipped);
+        if (differing != NULL) need_restart(reload, differing);
+    }
+}
+
+/* What a running agent cannot change. */
+static void compare(struct sn_reload *reload)
+{
+    static const char *const skipped[] = {"access", "links", "plugins", NULL};
+    const struct sn_agent_file *now = reload->agent->current;
+    const struct sn_config_node *root = sn_config_root(reload->file->tree);
+    const struct sn_config_node *differing =
+        sn_config_difference(sn_config_root(now->tree), root, skipped);
+    if (differing != NULL) need_restart(reload, differing);
+    compare_plugins(reload, now);
 }
 
 /* --- Reading: on a pool --------------------------------------------------------------------------------- */
@@ -76,7 +135,11 @@ static enum sn_err read_file(struct sn_reload *reload)
     }
     err = sn_agent_file_parse(text, size, agent->path, &reload->findings, &reload->file);
     sn_free(text, size + 1);
-    if (err == SN_OK) err = sn_plugins_check(&agent->plugins, reload->file, &reload->findings);
+    if (err != SN_OK) return err;
+    /* First: of another plugin's file, what this one thinks of its configuration would mislead. */
+    compare(reload);
+    if (reload->findings.total == 0)
+        err = sn_plugins_check(&agent->plugins, reload->file, &reload->findings);
     return err;
 }
 
@@ -102,48 +165,13 @@ static void read_job(void *arg)
     if (reload->err == SN_OK) reload->err = prepare(reload);
     reload->task.run = judge;
     struct sn_agent *agent = reload->agent;
-    sn_worker_post(agent->home, &reload->task);
-    atomic_store(&agent->is_reading,
-                 0); /* the reload may be gone by now, the agent waits for this */
-    sn_env_unpark(agent->env);
+    struct sn_env *env = agent->env;
+    sn_worker_post(agent->home, &reload->task); /* the reload may be gone now */
+    atomic_store(&agent->is_reading, 0);        /* and the agent, which waits for this */
+    sn_env_unpark(env);
 }
 
-/* --- Judging ------------------------------------------------------------------------------------------------ */
-
-static void need_restart(struct sn_reload *reload, const struct sn_config_node *node)
-{
-    sn_findings_add_key(&reload->findings, node, "changed: this needs a restart of the agent");
-}
-
-/* A plugin may change its configuration only. */
-static void compare_plugins(struct sn_reload *reload, const struct sn_agent_file *now)
-{
-    const struct sn_agent_file *next = reload->file;
-    if (next->plugin_count != now->plugin_count) {
-        need_restart(reload, sn_config_get(sn_config_root(next->tree), "plugins") != NULL
-                                 ? sn_config_get(sn_config_root(next->tree), "plugins")
-                                 : sn_config_root(next->tree));
-        return;
-    }
-    for (uint32_t i = 0; i < next->plugin_count; i++) {
-        static const char *const skipped[] = {"config", NULL};
-        const struct sn_config_node *differing =
-            sn_config_difference(now->plugins[i].node, next->plugins[i].node, skipped);
-        if (differing != NULL) need_restart(reload, differing);
-    }
-}
-
-/* What a running agent cannot change. */
-static void compare(struct sn_reload *reload)
-{
-    static const char *const skipped[] = {"access", "links", "plugins", NULL};
-    const struct sn_agent_file *now = reload->agent->current;
-    const struct sn_config_node *root = sn_config_root(reload->file->tree);
-    const struct sn_config_node *differing =
-        sn_config_difference(sn_config_root(now->tree), root, skipped);
-    if (differing != NULL) need_restart(reload, differing);
-    compare_plugins(reload, now);
-}
+/* --- Applying --------------------------------------------------------------------------------------------------- */
 
 static void on_net(void *arg);
 
@@ -151,7 +179,6 @@ static void judge(struct sn_task *task, struct sn_worker *worker)
 {
     struct sn_reload *reload = SN_CONTAINER_OF(task, struct sn_reload, task);
     (void)worker; /* home */
-    if (reload->err == SN_OK) compare(reload);
     if (reload->err == SN_EINVAL || reload->findings.total > 0) {
         finish(reload, SN_EXIT_USAGE, "the file is refused, and nothing has changed");
         return;
@@ -163,7 +190,15 @@ static void judge(struct sn_task *task, struct sn_worker *worker)
     if (err != SN_OK) finish(reload, SN_EXIT_FAILED, sn_err_text(err));
 }
 
-/* --- Applying --------------------------------------------------------------------------------------------------- */
+/* One of ABI 0.0 does not know SN_EVENT_CONFIG: it keeps what it was given. */
+static int has_deaf_plugin(const struct sn_agent *agent)
+{
+    for (uint32_t i = 0; i < agent->plugins.count; i++) {
+        const struct sn_plugin *plugin = sn_plugins_at(&agent->plugins, i);
+        if (plugin != NULL && plugin->abi_minor == 0) return 1;
+    }
+    return 0;
+}
 
 static void complete(struct sn_task *task, struct sn_worker *worker)
 {
@@ -173,7 +208,15 @@ static void complete(struct sn_task *task, struct sn_worker *worker)
     struct sn_agent_file *former = agent->current;
     free_links(reload);
     agent->current = reload->file;
-    reload->file = former == agent->file ? NULL : former; /* freed with the reload */
+    reload->file = NULL;
+    if (former != agent->file) {
+        if (has_deaf_plugin(agent)) {
+            former->former = agent->kept;
+            agent->kept = former;
+        } else {
+            reload->file = former; /* freed with the reload */
+        }
+    }
     finish(reload, SN_EXIT_OK, "");
 }
 
@@ -231,26 +274,15 @@ enum sn_err sn_agent_reload(struct sn_agent *agent,
     return SN_OK;
 }
 
-static void log_result(void *arg, const struct sn_reload_result *result)
+static void ignore(void *arg, const struct sn_reload_result *result)
 {
-    struct sn_agent *agent = arg;
-    struct sn_logger *logger = sn_system_logger(agent->home);
-    char line[SN_FINDING_MESSAGE_MAX];
-    if (result->status == SN_EXIT_OK) {
-        sn_logger_write(logger, SN_INFO, "RELOADED", "agent", "file=%s", agent->path);
-        return;
-    }
-    sn_logger_write(logger, SN_ERROR, "RELOAD-REFUSED", "agent", "file=%s findings=%u text=\"%s\"",
-                    agent->path, result->findings->total, result->text);
-    for (uint32_t i = 0; i < result->findings->count; i++) {
-        sn_finding_format(result->findings->items[i], line, sizeof line);
-        sn_logger_write(logger, SN_ERROR, "RELOAD-FINDING", "agent", "text=\"%s\"", line);
-    }
+    (void)arg;
+    (void)result; /* it is logged in any case */
 }
 
 void sn_agent_reload_logged(struct sn_agent *agent)
 {
-    enum sn_err err = sn_agent_reload(agent, log_result, agent);
+    enum sn_err err = sn_agent_reload(agent, ignore, NULL);
     if (err == SN_OK) return;
     sn_logger_write(sn_system_logger(agent->home), SN_WARN, "RELOAD-REFUSED", "agent",
                     "text=\"%s\"",

@@ -194,6 +194,7 @@ enum sn_err sn_ctx_send(struct sn_ctx *ctx, const char *to, const char *type, co
     struct destination where;
     struct sn_letter *letter = NULL;
     if (options == NULL) options = &defaults;
+    if (options->size < sizeof *options) return SN_EINVAL; /* there was never a smaller one */
     enum sn_err err = parse_destination(actor, to, &where);
     if (err != SN_OK) return err;
     err = new_letter(actor, &where, type, payload, size, &letter);

@@ -61,6 +61,7 @@ struct sn_agent_file {
     uint32_t access_count;
     struct sn_agent_plugin *plugins;
     uint32_t plugin_count;
+    struct sn_agent_file *former; /* for the owner's use: one that is still borrowed */
 };
 
 extern const struct sn_config_field sn_agent_file_fields[];

@@ -76,9 +76,15 @@ static enum sn_err check_folder(const struct load *load)
         err = fail(load, err, "folder %s: %s", folder, sn_err_text(err));
     } else if (!info.is_folder) {
         err = fail(load, SN_EINVAL, "%s is not a folder", folder);
-    } else if (info.mode & MODE_WRITABLE_BY_OTHERS) {
-        err = fail(load, SN_EPERM, "folder %s can be written by everybody", folder);
-        hint(load, "mend it with: chmod o-w %s", folder);
+    } else if (info.uid != ROOT_UID && info.uid != sn_env_own_uid(load->env) &&
+               info.uid != load->source->owner_uid) {
+        err = fail(load, SN_EPERM, "folder %s belongs to another user (uid %u)", folder, info.uid);
+        hint(load, "mend it with: chown %u %s", sn_env_own_uid(load->env), folder);
+    } else if (info.mode & (MODE_WRITABLE_BY_GROUP | MODE_WRITABLE_BY_OTHERS)) {
+        int is_open = (info.mode & MODE_WRITABLE_BY_OTHERS) != 0;
+        err = fail(load, SN_EPERM, "folder %s can be written by %s", folder,
+                   is_open ? "everybody" : "its group");
+        hint(load, "mend it with: chmod go-w %s", folder);
     }
     sn_free(folder, size + 1);
     return err;

@@ -85,7 +85,7 @@ def test_call(lab):
     no_answer(edge, 1, "timed out", ":echo", "echo.other", "--timeout", "200")
     # What is refused here and now.
     for reason, words in (("no JSON", (":echo", "echo.say", "{no")), ("no JSON", (":echo", "echo.say", "")),
-                          ("no JSON", (":echo", "echo.say", "1 2")), ("too deep", (":echo", "echo.say", "[" * 9 + "]" * 9)),
+                          ("no JSON", (":echo", "echo.say", "1 2")), ("more than 8 levels", (":echo", "echo.say", "[" * 9 + "]" * 9)),
                           ("SITE/AGENT:ACTOR", ("echo", "echo.say")), ("SITE/AGENT:ACTOR", ("paris/hub", "echo.say")),
                           ("labels with dots", (":echo", "Echo")), ("labels with dots", (":echo", "a" * 70)),
                           ("usage:", (":echo",)), ("--timeout", (":echo", "echo.say", "--timeout", "0")),
@@ -224,7 +224,7 @@ def test_allowed(lab):
         check(got == "failed" and "chmod go-w" in why, oct(mode), got, why)
     os.chmod(hub.path("lib"), 0o777)
     got, why = run("", dict(entry, sha256=right))
-    check(got == "failed" and "chmod o-w" in why, got, why)
+    check(got == "failed" and "chmod go-w" in why, got, why)
 
 
 def test_reload(lab):

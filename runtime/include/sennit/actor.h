@@ -140,7 +140,7 @@ struct sn_actor_kind {
 /* --- The host table -------------------------------------------------------------------------------- */
 
 struct sn_send_options {
-    uint32_t size;        /* sizeof(struct sn_send_options) */
+    uint32_t size;        /* sizeof(struct sn_send_options); less is EINVAL */
     uint32_t is_control;  /* 1 = control class: small and urgent */
     uint64_t deadline_ms; /* 0 = SN_SEND_DEADLINE_MS */
     uint64_t token;       /* comes back in the OUTCOME event */
@@ -152,7 +152,7 @@ struct sn_meter; /* sennit/meter.h */
 
 /* Of a stream: sn_stream_tune. */
 struct sn_stream_options {
-    uint32_t size; /* sizeof(struct sn_stream_options) */
+    uint32_t size; /* sizeof(struct sn_stream_options); less is EINVAL */
     uint32_t reserved;
     /* The stream ends with ETIMEDOUT, and resets its connection, when it moved no byte in either direction for so long;
      * counted from its acceptance. 0 = never. */

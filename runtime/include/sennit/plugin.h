@@ -66,7 +66,8 @@ struct sn_plugin {
     const char *name;    /* a label; the file is called NAME.so */
     const char *version; /* of the plugin, for people; not empty */
     const char *help;    /* one sentence: what it does */
-    /* actor_count kinds. The configuration goes to each, and lives as long as the actors. */
+    /* actor_count kinds. The configuration goes to each, and lives until SN_EVENT_CONFIG
+     * has brought the next one; for plugins of ABI 0.0, which do not know it, as long as the actors. */
     const struct sn_actor_kind *const *actors;
     uint32_t actor_count; /* at least 1 */
     uint32_t reserved;    /* zero */

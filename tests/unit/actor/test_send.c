@@ -18,7 +18,8 @@ struct sending {
     const void *payload;
     uint32_t size;
     struct sn_send_options options;
-    uint32_t count; /* tokens count up */
+    uint32_t short_by; /* as if the plugin knew fewer options than there ever were */
+    uint32_t count;    /* tokens count up */
     enum sn_err first, last;
     uint32_t accepted;
 };
@@ -26,7 +27,7 @@ struct sending {
 static void do_send(struct sn_ctx *ctx, void *arg)
 {
     struct sending *sending = arg;
-    sending->options.size = sizeof sending->options;
+    sending->options.size = sizeof sending->options - sending->short_by;
     for (uint32_t i = 0; i < sending->count; i++) {
         sending->last = sn_send(ctx, sending->to, sending->type, sending->payload, sending->size,
                                 &sending->options);
@@ -255,6 +256,19 @@ static void test_letter_for_another_agent(void **state)
     assert_int_equal(sn_system_local_accepted(world_get()->system), 0);
 }
 
+static void test_options_without_their_size(void **state)
+{
+    (void)state;
+    struct sending sending = {
+        .to = ":b", .type = "x", .short_by = sizeof sending.options, .count = 1};
+    world_act(a, do_send, &sending);
+    assert_int_equal(sending.last, SN_EINVAL);
+    sending.short_by = 1;
+    world_act(a, do_send, &sending);
+    assert_int_equal(sending.last, SN_EINVAL);
+    assert_int_equal(sn_system_local_accepted(world_get()->system), 0);
+}
+
 static void test_the_way_out_refuses(void **state)
 {
     (void)state;
@@ -420,6 +434,7 @@ int main(void)
         TEST(test_completion_slots_of_local_sends),
         TEST(test_completion_slots_of_remote_sends),
         TEST(test_letter_for_another_agent),
+        TEST(test_options_without_their_size),
         TEST(test_the_way_out_refuses),
         TEST(test_what_a_handler_may_ask),
         TEST(test_order_of_a_pair),

@@ -390,7 +390,9 @@ static void calls_without_an_answer_say_why(void **state)
                                          {"c/d x.y", "SITE/AGENT:ACTOR"},
                                          {":e X", "labels with dots"},
                                          {":e x.y {", "no JSON"},
-                                         {":e x.y [[[[[[[[[]]]]]]]]]", "too deep"},
+                                         {":e x.y [[[[[[[[[]]]]]]]]]", "more than 8 levels"},
+                                         {":e x.y 1e999", "a number that is too large"},
+                                         {":e x.y -5 -6", "one argument too many"},
                                          {":e x.y @none", "no such file"},
                                          {":e x.y --timeout 600001", "--timeout takes"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
