@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call. Guarantees: nothing is sent that is no JSON; what is printed is one JSON value, whatever the actor answered, and
- * nothing in it can move the cursor of a terminal; a question without an answer says why, and what to do about it.
+ * call. Guarantees: nothing is sent that is no JSON; what is printed is one JSON value, whatever the actor answered,
+ * and nothing in it can move the cursor of a terminal; a question without an answer says why, and what to do about
+ * it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -91,8 +92,8 @@ static void add_base64(struct sn_text *text, const uint8_t *bytes, size_t size)
     }
 }
 
-/* A payload as one JSON value. Few texts are also msgpack, and msgpack is hardly ever a text of printable characters, so
- * that such a text is taken for what it looks like. Errors: ENOMEM. */
+/* A payload as one JSON value. Few texts are also msgpack, and msgpack is hardly ever a text of printable characters,
+ * so that such a text is taken for what it looks like. Errors: ENOMEM. */
 static enum sn_err add_payload(struct sn_text *text, const uint8_t *payload, size_t size)
 {
     struct sn_text inner;

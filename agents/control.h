@@ -5,10 +5,10 @@
  *   request  u32 size (big endian) | map {"verb": text, ...arguments}
  *   reply    u32 size (big endian) | map {"err": uint (enum sn_err), "text": text, "body": any}
  *
- * Verbs without arguments: status peers streams actors plugins ledger metrics reload. Verb `ask`: {"to": address, "type": text,
- * "payload": bin, "timeout_ms": uint}; its body is {"type": text, "payload": bin, "us": uint}, us being the round trip.
- * The socket is 0600 in a 0700 folder, and the peer's user id is checked: who is neither the agent's user nor root gets a
- * reply (err EDENIED) to no request, and the connection is closed.
+ * Verbs without arguments: status peers streams actors plugins ledger metrics reload. Verb `ask`: {"to": address,
+ * "type": text, "payload": bin, "timeout_ms": uint}; its body is {"type": text, "payload": bin, "us": uint}, us being
+ * the round trip. The socket is 0600 in a 0700 folder, and the peer's user id is checked: who is neither the agent's
+ * user nor root gets a reply (err EDENIED) to no request, and the connection is closed.
  */
 #ifndef SN_AGENTS_CONTROL_H
 #define SN_AGENTS_CONTROL_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The two folders of an agent: `data:`, for what survives a restart, and `run:`, for its sockets. One agent has each of
- * them at a time, whatever names it is reached by. Thread-safe: no. Blocking: yes (files); called at boot and at the end.
+ * them at a time, whatever names it is reached by. Thread-safe: no. Blocking: yes (files); called at boot and at the
+ * end.
  */
 #ifndef SN_AGENTS_FOLDERS_H
 #define SN_AGENTS_FOLDERS_H
@@ -25,8 +26,8 @@ struct sn_folders_fault {
     char text[SN_FOLDER_TEXT_MAX];
 };
 
-/* What taking them would refuse, without making or locking anything; a folder that is not there is fine. Returns an exit
- * status; out_fault is written unless that is SN_EXIT_OK. */
+/* What taking them would refuse, without making or locking anything; a folder that is not there is fine. Returns an
+ * exit status; out_fault is written unless that is SN_EXIT_OK. */
 SN_MUST_CHECK int sn_folders_check(struct sn_env *env, const char *data, const char *run,
                                    struct sn_folders_fault *out_fault);
 

@@ -100,8 +100,8 @@ struct wanted {
     const char *allow; /* `plugins_allow` */
 };
 
-/* Whoever owns the program could as well change that: its own plugins may be his too, as in a build tree that root tries
- * out. 0 when nobody knows. */
+/* Whoever owns the program could as well change that: its own plugins may be his too, as in a build tree that root
+ * tries out. 0 when nobody knows. */
 static uint32_t program_owner(struct sn_env *env)
 {
     struct sn_file_info info = {0};
@@ -159,7 +159,8 @@ static enum sn_err load_one(struct sn_env *env, const struct wanted *wanted, con
     return slot->load_err == SN_ENOMEM ? SN_ENOMEM : SN_OK;
 }
 
-/* Findings are what is wrong in the file; that the plugin's own check fails is its own fault. Errors: EINVAL, ENOMEM. */
+/* Findings are what is wrong in the file; that the plugin's own check fails is its own fault.
+ * Errors: EINVAL, ENOMEM. */
 static enum sn_err check_config(struct sn_plugin_slot *slot, const struct sn_config_node *config,
                                 const struct sn_config_node *entry, struct sn_findings *findings)
 {

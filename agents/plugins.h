@@ -35,8 +35,8 @@ struct sn_plugin_set {
     uint32_t count;
 };
 
-/* `folder` is that of the agent file. Plugins that fail are part of the set. Errors: EINVAL (findings were added), ENOMEM.
- * The caller frees with sn_plugins_free. */
+/* `folder` is that of the agent file. Plugins that fail are part of the set. Errors: EINVAL (findings were added),
+ * ENOMEM. The caller frees with sn_plugins_free. */
 SN_MUST_CHECK enum sn_err sn_plugins_load(struct sn_env *env, const struct sn_agent_file *file,
                                           const char *folder, struct sn_findings *findings,
                                           struct sn_plugin_set *out_set);

@@ -250,7 +250,7 @@ static void on_net(void *arg)
     actor_done(reload);
 }
 
-/* --- Use ------------------------------------------------------------------------------------------------------------ */
+/* --- Use -------------------------------------------------------------------------------------- */
 
 enum sn_err sn_agent_reload(struct sn_agent *agent,
                             void (*done)(void *arg, const struct sn_reload_result *result),

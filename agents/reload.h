@@ -27,8 +27,8 @@ SN_MUST_CHECK enum sn_err sn_agent_reload(struct sn_agent *agent,
                                           void *arg);
 /* For SIGHUP: as sn_agent_reload, the outcome is logged. */
 void sn_agent_reload_logged(struct sn_agent *agent);
-/* Main thread, at the end: before the system is stopped, waits until no pool works on one any more; then gives up one that
- * is under way. */
+/* Main thread, at the end: before the system is stopped, waits until no pool works on one any more; then gives up one
+ * that is under way. */
 void sn_agent_reload_wait(struct sn_agent *agent);
 void sn_agent_reload_abandon(struct sn_agent *agent);
 

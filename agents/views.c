@@ -53,7 +53,7 @@ static void finish_array(struct view *view)
     sn_body_append(&view->body, &view->entries);
 }
 
-/* --- peers -------------------------------------------------------------------------------------------------- */
+/* --- peers -------------------------------------------------------------------------------- */
 
 static void add_key(struct view *view, int has_key, const struct sn_key_id *key)
 {
@@ -95,7 +95,7 @@ static void visit_refused(void *arg, const struct sn_refused_info *info)
     add_uint(view, "count", info->count);
 }
 
-/* --- streams ------------------------------------------------------------------------------------------------ */
+/* --- streams -------------------------------------------------------------------------------- */
 
 static void visit_flow(void *arg, const struct sn_flow_info *info)
 {
@@ -112,7 +112,7 @@ static void visit_flow(void *arg, const struct sn_flow_info *info)
     add_uint(view, "age_ms", info->age_ms);
 }
 
-/* --- ledger --------------------------------------------------------------------------------------------------- */
+/* --- ledger -------------------------------------------------------------------------------- */
 
 static void add_reasons(struct sn_body *body, const char *key,
                         const uint64_t counts[SN_REASON_COUNT])
@@ -208,7 +208,7 @@ static void begin_metrics(struct view *view)
     }
 }
 
-/* --- plugins ----------------------------------------------------------------------------------------------------- */
+/* --- plugins -------------------------------------------------------------------------------- */
 
 static int is_actor_failed(const struct sn_system *system, const char *name)
 {
@@ -293,7 +293,7 @@ static void begin_plugins(struct view *view)
     for (uint32_t i = 0; i < set->count; i++) add_plugin(view, &set->slots[i]);
 }
 
-/* --- status -------------------------------------------------------------------------------------------------------- */
+/* --- status -------------------------------------------------------------------------------- */
 
 static void count_peer(void *arg, const struct sn_peer_info *info)
 {
@@ -353,7 +353,7 @@ static void finish_status(struct view *view)
                     : agent->identity.cert.not_after_s - sn_env_wall_ms(agent->env) / 1000);
 }
 
-/* --- Making ---------------------------------------------------------------------------------------------------------- */
+/* --- Making -------------------------------------------------------------------------------- */
 
 static void free_view(struct view *view)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantee: a transfer is complete only when each direction was read to its end; how much came by then is judged apart. */
+/* Guarantee: a transfer is complete only when each direction was read to its end; how much came by
+ * then is judged apart. */
 #include "agents/soak/duplex.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each step moves what can be moved until sockets say EAGAIN, so that edge-triggered readiness is never lost; what a
- * step leaves for later has a time. Guarantees: bounded connections and memory; bytes pass once, in order; an end in one
- * direction is passed on behind the last byte, a reset at once.
+ * step leaves for later has a time. Guarantees: bounded connections and memory; bytes pass once, in order; an end in
+ * one direction is passed on behind the last byte, a reset at once.
  */
 #include "agents/soak/relay.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantee: a key that another kind of scenario knows is refused here, so that nothing in the file is without effect. */
+/* Guarantee: a key that another kind of scenario knows is refused here, so that nothing in the file
+ * is without effect. */
 #include "agents/soak/scenario.h"
 
 #include <string.h>

@@ -6,7 +6,8 @@
  *   {"sent","outcomes":{"delivered","undelivered":{reason:n},"unknown":{reason:n}},
  *    "received","doubled","reordered","altered","done"}
  * States: sending --number `messages` accepted--> waiting --all outcomes in, all messages of the peer here--> done.
- * Invariants: 1. each number is offered to sn_send until it is accepted, in order; 2. sent = outcomes + those under way;
+ * Invariants: 1. each number is offered to sn_send until it is accepted, in order; 2. sent = outcomes + those under
+ * way;
  * 3. a message counts as received once, the first time that it comes intact; 4. no number is offered before it is due.
  */
 #ifndef SN_PLUGINS_SOAK_SOAK_H

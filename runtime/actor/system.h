@@ -40,9 +40,10 @@ struct sn_system_config {
 SN_MUST_CHECK enum sn_err sn_system_new(const struct sn_system_config *config,
                                         struct sn_system **out_system);
 /* Spawns an actor. `kind` and `node` (its configuration, may be NULL) are borrowed for the system's life
- * (node: until sn_system_configure gives another); metric_base is added to the indexes of sn_metric_add, SN_METRICS_NONE for an actor without metrics; what lies beyond
- * the table that it is in, is counted as actor.wrong_metrics and told, and changes nothing. Before start only.
- * Errors: EEXIST (name or service taken), EINVAL, EFULL, ENOMEM. */
+ * (node: until sn_system_configure gives another); metric_base is added to the indexes of sn_metric_add,
+ * SN_METRICS_NONE for an actor without metrics; what lies beyond the table that it is in, is counted as
+ * actor.wrong_metrics and told, and changes nothing. Before start only. Errors: EEXIST (name or service taken),
+ * EINVAL, EFULL, ENOMEM. */
 SN_MUST_CHECK enum sn_err sn_system_spawn(struct sn_system *system,
                                           const struct sn_actor_kind *kind,
                                           const struct sn_config_node *node, uint32_t metric_base,

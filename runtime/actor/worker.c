@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Guarantees: one round runs every urgent handler, due timer and posted task that was there when it began, actors
- * for about ACTOR_SLICE_NS, and bulk handlers in turn for about BULK_SLICE_NS; so urgent work never waits for more than these slices.
- * Tasks run in the order in which they were posted. A task posted while the loop sleeps wakes it.
+ * for about ACTOR_SLICE_NS, and bulk handlers in turn for about BULK_SLICE_NS; so urgent work never waits for more
+ * than these slices. Tasks run in the order in which they were posted. A task posted while the loop sleeps wakes it.
  */
 #include "actor/worker.h"
 

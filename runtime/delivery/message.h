@@ -11,8 +11,8 @@
  * base        The sender's lowest sequence without an acknowledgement; exceptions below it are settled.
  * kind        enum sn_letter_kind; absent = send. correlation, remaining ms, payload: absent = 0, none, empty.
  *             Remaining time is as of the first sending: a parcel that is sent again does not know better.
- * to, from, type   A handle (integer), a first use [handle, text], or text that gets no handle (names.h). Text is labels
- *             joined by dots, as all names of actors and types are: handlers and logs see nothing else.
+ * to, from, type   A handle (integer), a first use [handle, text], or text that gets no handle (names.h). Text is
+ *             labels joined by dots, as all names of actors and types are: handlers and logs see nothing else.
  *
  * Thread-safe: no. Blocking: no. Nothing here allocates but the table of names.
  */

@@ -32,7 +32,8 @@ SN_MUST_CHECK enum sn_err sn_process_wait(struct sn_env *env, struct sn_process 
 /* Removes an empty folder. Errors: ENOENT, EPERM, EIO (not empty). */
 SN_MUST_CHECK enum sn_err sn_process_remove_folder(struct sn_env *env, const char *path);
 /* Whether the system would give this process so much at once, besides what it has: `threads` that
- * live at the same time, and `descriptors`. Everything is given back before it returns. *out_room is written in any case. Errors: ENOMEM (threads), ENOFILES. */
+ * live at the same time, and `descriptors`. Everything is given back before it returns. *out_room is written in any
+ * case. Errors: ENOMEM (threads), ENOFILES. */
 struct sn_process_room {
     uint32_t threads_wanted;
     uint32_t threads; /* that there can be, if fewer */

@@ -17,7 +17,8 @@
 #define LINE_BYTES (3u * SN_LOG_LINE_BYTES_MAX)
 #define ID_BYTES   64 /* printed of an id, and of who speaks */
 
-/* As many lines of an id as can be written within a second, so that none of them is forgotten before it may come again. */
+/* As many lines of an id as can be written within a second, so that none of them is forgotten
+ * before it may come again. */
 #define RECENT_MAX (SN_LOG_BURST + 1)
 
 struct recent {

@@ -4,8 +4,9 @@
  *
  * A line has a time, a level, a stable id in capitals ("LINK-HANDSHAKE-FAILED") and key=value text. Each id may
  * write a burst of SN_LOG_BURST lines and then one line a second, and a warning that says the very same once a second;
- * what is held back is counted and told by the next line of that id (suppressed=n). So the volume is bounded whatever a peer does, as long as ids are constants.
- * Threads: one logger per thread (per worker); lines of several loggers do not mix, because each is one write.
+ * what is held back is counted and told by the next line of that id (suppressed=n). So the volume is bounded whatever
+ * a peer does, as long as ids are constants. Threads: one logger per thread (per worker); lines of several loggers do
+ * not mix, because each is one write.
  */
 #ifndef SN_LOG_LOG_H
 #define SN_LOG_LOG_H

@@ -73,7 +73,8 @@ void sn_channel_refuse(struct sn_channel *channel, const struct sn_refusal *refu
 /* Sends GOODBYE and closes in order; `down` follows. */
 void sn_channel_goodbye(struct sn_channel *channel);
 
-/* Ends it now, for the cause that stands already, else `err`; `down` comes from inside. Not for channels that are up. */
+/* Ends it now, for the cause that stands already, else `err`; `down` comes from inside. Not for
+ * channels that are up. */
 void sn_channel_abort(struct sn_channel *channel, enum sn_err err, const char *detail);
 
 /* Joins the channel to the mux (its lane comes up there). The mux outlives the channel. */

@@ -3,8 +3,8 @@
  * Which of several proven channels with one peer becomes the session.
  *
  * Rules, in order, for a newcomer N while an incumbent I (a session, or a channel accepted before it) is there:
- *  1. N's epoch is lower than one seen before: refused, told which epoch it needs. So is another boot of the same epoch,
- *     once no I is left that it would be a duplicate of.
+ *  1. N's epoch is lower than one seen before: refused, told which epoch it needs. So is another boot of the same
+ *     epoch, once no I is left that it would be a duplicate of.
  *  2. Same boot, both dialed by the peer: the peer has given I up; N replaces it.
  *  3. Same boot, dialed from both ends at once: the one dialed by the smaller key stays, on both ends alike. If that is
  *     I, it is probed as well, in case it is dead.

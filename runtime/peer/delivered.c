@@ -420,7 +420,7 @@ enum sn_err sn_net_ctx_stream_write(struct sn_ctx *ctx, struct sn_stream_ref str
     return SN_OK;
 }
 
-/* --- Owner to stream: on the flow's worker, from here on ----------------------------------------------------------- */
+/* --- Owner to stream: on the flow's worker, from here on -------------------------------------- */
 
 static void give_credit(struct sni_flow *flow)
 {
@@ -469,7 +469,7 @@ static enum sn_err pump_out(struct sni_flow *flow, int *out_more)
     return SN_OK;
 }
 
-/* --- Stream to owner -------------------------------------------------------------------------------------------------- */
+/* --- Stream to owner -------------------------------------------------------------------------- */
 
 /* The owner may keep the piece: it shall not pin much more than it is. */
 static void slim(struct sn_buf *piece)
@@ -533,7 +533,7 @@ static enum sn_err pump_in(struct sni_flow *flow, int *out_more)
     return SN_OK;
 }
 
-/* --- Life --------------------------------------------------------------------------------------------------------------- */
+/* --- Life ------------------------------------------------------------------------------------- */
 
 static void run(struct sn_io *io, unsigned ready)
 {

@@ -334,7 +334,7 @@ void sni_flows_give_up(struct sn_peer *peer)
     }
 }
 
-/* --- Requests of actors --------------------------------------------------------------------------------------------- */
+/* --- Requests of actors ----------------------------------------------------------------------- */
 
 enum request_kind { REQUEST_ACCEPT, REQUEST_SPLICE, REQUEST_TUNE, REQUEST_RESET, REQUEST_FORGET };
 
@@ -514,7 +514,7 @@ void sn_net_ctx_stream_reset(struct sn_ctx *ctx, struct sn_stream_ref stream, ui
     if (failure == SN_OK) submit(hub, &request, sent);
 }
 
-/* --- Streams opened by the peer ------------------------------------------------------------------------------------------ */
+/* --- Streams opened by the peer --------------------------------------------------------------- */
 
 /* What a worker knows of the roles of an agent. */
 struct origin {
@@ -647,7 +647,7 @@ int sn_net_ctx_agent_matches(struct sn_ctx *ctx, const char *agent, const char *
     return sn_origin_matches(&who, pattern);
 }
 
-/* --- Failed actors ---------------------------------------------------------------------------------------------------------- */
+/* --- Failed actors ---------------------------------------------------------------------------- */
 
 static void sweep(struct sn_task *task, struct sn_worker *worker)
 {
@@ -677,7 +677,7 @@ void sni_flows_actor_failed(struct sni_hub *hub, struct sn_actor_ref actor)
     }
 }
 
-/* --- Views, end ---------------------------------------------------------------------------------------------------------------- */
+/* --- Views, end ------------------------------------------------------------------------------- */
 
 static void describe(const struct sni_flow *flow, struct sn_flow_info *info)
 {

@@ -4,7 +4,8 @@
  * stream/frame.h). It binds identity, boot (epoch and ephemeral key) and purpose to this very connection:
  *
  *   both:  HELLO  msgpack map, see struct sn_hello
- *   both:  AUTH   Ed25519 over "sennit hello 1" (and its NUL) | role | SHA-256(own HELLO) | SHA-256(other HELLO) | exporter
+ *   both:  AUTH   Ed25519 over "sennit hello 1" (and its NUL) | role | SHA-256(own HELLO) | SHA-256(other HELLO) |
+ *                 exporter
  *   both:  READY  empty, or REFUSE msgpack map, see struct sn_refusal
  *
  * role is one byte, 'd' for the dialer's signature and 'l' for the listener's, so that none can be reflected. Both

@@ -424,7 +424,7 @@ const struct sn_channel_ops sni_candidate_ops = {.proven = on_proven,
                                                  .down = on_down,
                                                  .input_done = on_input_done};
 
-/* --- End ----------------------------------------------------------------------------------------------------------- */
+/* --- End -------------------------------------------------------------------------------------- */
 
 void sni_peer_close(struct sn_peer *peer, int is_polite)
 {

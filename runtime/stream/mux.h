@@ -94,8 +94,8 @@ void sn_mux_lane_up(struct sn_mux *mux, unsigned lane);
  * others move to another lane that is up and resend from the cumulative ack, or wait as orphans
  * when none is. Harmless for a lane that is not up. */
 void sn_mux_lane_down(struct sn_mux *mux, unsigned lane, int resume, enum sn_err reason);
-/* How many wait; complete ones, of which nothing can be lost, do not. Orphans can be written, read, ended, reset and freed as ever, within the same window. How long
- * they may wait is the caller's affair. */
+/* How many wait; complete ones, of which nothing can be lost, do not. Orphans can be written, read, ended, reset and
+ * freed as ever, within the same window. How long they may wait is the caller's affair. */
 uint32_t sn_mux_orphans(const struct sn_mux *mux);
 /* Moves the orphans to a lane that is up, if there is one; returns how many. */
 uint32_t sn_mux_resume(struct sn_mux *mux);

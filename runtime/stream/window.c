@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much a stream may hold: a window for what it receives (the credit that the peer has) and one for what it sends (what
- * is retained until it is acknowledged). Both begin at the base and are taken from the budget.
+ * How much a stream may hold: a window for what it receives (the credit that the peer has) and one for what it sends
+ * (what is retained until it is acknowledged). Both begin at the base and are taken from the budget.
  *
- * Guarantees: windows grow, by doubling, only while they are what limits the stream: the receiving one when the peer used
- * it up and the reader keeps pace, the sending one when it is full and the peer's credit is larger. So a
- * window follows bandwidth times delay, and a stalled reader or an idle stream stays small. Growth leaves a quarter of the
+ * Guarantees: windows grow, by doubling, only while they are what limits the stream: the receiving one when the peer
+ * used it up and the reader keeps pace, the sending one when it is full and the peer's credit is larger. So a window
+ * follows bandwidth times delay, and a stalled reader or an idle stream stays small. Growth leaves a quarter of the
  * budget to new streams; when no more than that is left, windows shrink as they are used.
  */
 #include "base/alloc.h"

@@ -225,7 +225,7 @@ static void test_one_address_has_a_limit(void **state)
     world_free(world);
 }
 
-/* --- Garbage ------------------------------------------------------------------------------------------------------- */
+/* --- Garbage ---------------------------------------------------------------------------------- */
 
 static void test_garbage_is_refused_at_once(void **state)
 {
@@ -299,7 +299,7 @@ static void test_good_peers_join_among_bad_ones(void **state)
     world_free(world);
 }
 
-/* --- Descriptors ------------------------------------------------------------------------------------------------------ */
+/* --- Descriptors ------------------------------------------------------------------------------ */
 
 static int lacked_space(void *arg)
 {
@@ -335,7 +335,7 @@ static void test_descriptors_run_out(void **state)
     world_free(world);
 }
 
-/* --- TLS by hand --------------------------------------------------------------------------------------------------------- */
+/* --- TLS by hand ------------------------------------------------------------------------------ */
 
 static X509 *foreign_x509(EVP_PKEY *key)
 {
@@ -446,7 +446,7 @@ static void test_careless_listeners_are_refused(void **state)
     world_free(world);
 }
 
-/* --- A member that misbehaves after the handshake ------------------------------------------------------------------------ */
+/* --- A member that misbehaves after the handshake --------------------------------------------- */
 
 static int64_t wall_s(void *arg)
 {

@@ -113,7 +113,7 @@ static void test_pins_stand_in_for_certificates(void **state)
     world_free(world);
 }
 
-/* --- Refusals ------------------------------------------------------------------------------------------------------ */
+/* --- Refusals --------------------------------------------------------------------------------- */
 
 /* `refuser` ended it and says why; `refused` was told so by the other side. */
 static void check_refusal(const struct end *refuser, const struct end *refused, enum sn_err err,
@@ -200,7 +200,7 @@ static void test_expectations_of_a_dialer(void **state)
     world_free(world);
 }
 
-/* --- Traffic -------------------------------------------------------------------------------------------------------- */
+/* --- Traffic ---------------------------------------------------------------------------------- */
 
 static void test_both_directions_at_once(void **state)
 {
@@ -332,7 +332,7 @@ static void test_idle_lanes_hold_no_buffers(void **state)
     world_free(world);
 }
 
-/* --- Ends ------------------------------------------------------------------------------------------------------------ */
+/* --- Ends ------------------------------------------------------------------------------------- */
 
 static void test_close_delivers_what_was_written(void **state)
 {
@@ -480,7 +480,7 @@ static void test_descriptors_and_memory_stay_constant(void **state)
     world_free(world);
 }
 
-/* --- Nobody there ------------------------------------------------------------------------------------------------------ */
+/* --- Nobody there ----------------------------------------------------------------------------- */
 
 static void test_dial_to_a_closed_port(void **state)
 {

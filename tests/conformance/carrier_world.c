@@ -152,7 +152,7 @@ void member_fini(struct member *member)
     memset(member, 0, sizeof *member);
 }
 
-/* --- Ends ------------------------------------------------------------------------------------------------------------ */
+/* --- Ends ------------------------------------------------------------------------------------- */
 
 void world_fill(uint8_t *out, size_t size, uint64_t offset, uint64_t seed)
 {
@@ -401,7 +401,7 @@ enum sn_err world_dial(struct world *world, struct member *member, struct end *e
     return call.err;
 }
 
-/* --- The world --------------------------------------------------------------------------------------------------------- */
+/* --- The world -------------------------------------------------------------------------------- */
 
 static void on_accepted(void *arg, struct sn_lane *lane)
 {

@@ -377,7 +377,7 @@ static void test_close_when_full(void **state)
     }
 }
 
-/* --- Broken peers --------------------------------------------------------------------------------------------------- */
+/* --- Broken peers ----------------------------------------------------------------------------- */
 
 static int is_first_down(struct world *world)
 {
@@ -531,7 +531,7 @@ static void test_cut_anywhere(void **state)
     }
 }
 
-/* --- Closing at any moment ------------------------------------------------------------------------------------------- */
+/* --- Closing at any moment -------------------------------------------------------------------- */
 
 /* Close is called before anything could be dialed. */
 static void order_open_and_close(struct world *world)

@@ -2,7 +2,7 @@
 /*
  * A member of the mesh with a good certificate and key, which does what a script on stdin says (commands.h): a tool of
  * the tests, to see what an agent takes from a peer that it has to trust to be a member, and nothing more.
- * usage: hostile_member AGENT.yaml   (a folder as `sennit render` makes it; only its key, certificate and mesh are used)
+ * usage: hostile_member AGENT.yaml  (in a folder as `sennit render` makes it; only its key, certificate and mesh count)
  */
 #include <stdio.h>
 #include <string.h>

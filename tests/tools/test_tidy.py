@@ -219,6 +219,9 @@ class Tidy(unittest.TestCase):
         self.expect("runtime/wire/x.c", C + "/* %s: later */\n" % MARK, (2, "todo"))
         self.expect("tools/x.py", HASH + "# %s later\n" % MARK, (2, "todo"))
 
+    def test_long(self):
+        self.expect("runtime/wire/x.c", self.body("/* %s */" % ("x" * 120), "x = 0;"), (4, "long"))
+
     def test_space(self):
         self.expect("config/x.yaml", HASH + "a: 1 \n", (2, "space"))
         self.expect("config/x.yaml", HASH + "a:\t1\n", (2, "space"))

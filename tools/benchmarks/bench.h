@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugin that tools/bench drives: four actors on each agent, of which a run uses one at each end. The result is a
- * log line of the agent whose `mode` is not idle: BENCH-DONE with the counts, once. When something is lost it never comes.
+ * log line of the agent whose `mode` is not idle: BENCH-DONE with the counts, once. When something is lost it never
+ * comes.
  */
 #ifndef SN_TOOLS_BENCHMARKS_BENCH_H
 #define SN_TOOLS_BENCHMARKS_BENCH_H

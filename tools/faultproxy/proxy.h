@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proxy: a listener, connections (TCP) or clients (UDP), and what commands do to them. One thread; the loop in main.c
- * calls prepare, polls, and calls run.
+ * The proxy: a listener, connections (TCP) or clients (UDP), and what commands do to them. One thread; the loop in
+ * main.c calls prepare, polls, and calls run.
  */
 #ifndef SN_TOOLS_FAULTPROXY_PROXY_H
 #define SN_TOOLS_FAULTPROXY_PROXY_H

@@ -30,7 +30,8 @@ struct fp_script {
 bool fp_script_read(struct fp_script *script, const char *path, bool is_udp);
 void fp_script_fini(struct fp_script *script);
 void fp_script_start(struct fp_script *script, int64_t now_us);
-/* Goes on as far as it can; answers of `stats` and `list` go to stdout. False when a command failed, which it prints. */
+/* Goes on as far as it can; answers of `stats` and `list` go to stdout. False when a command
+ * failed, which it prints. */
 bool fp_script_run(struct fp_script *script, struct fp_proxy *proxy, int64_t now_us,
                    int64_t *out_wake_us);
 

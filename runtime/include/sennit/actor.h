@@ -86,8 +86,8 @@ enum sn_event_kind {
     SN_EVENT_STREAM_READABLE =
         13, /* stream, token, buf (also as payload), offset, is_end: bytes of a delivered stream */
     SN_EVENT_STREAM_WRITABLE = 14, /* stream, token: after sn_stream_write said EAGAIN */
-    /* config: another configuration, which passed the same checks as the first. What is not changed goes on. The former one
-     * is valid until the handler returns: nothing may point into it after that. */
+    /* config: another configuration, which passed the same checks as the first. What is not changed goes on. The
+     * former one is valid until the handler returns: nothing may point into it after that. */
     SN_EVENT_CONFIG = 15,
     SN_EVENT_KIND_COUNT = 16
 };

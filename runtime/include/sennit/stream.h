@@ -119,8 +119,8 @@ static inline SN_MUST_CHECK enum sn_err sn_stream_end(struct sn_ctx *ctx,
     return ctx->host->stream_end(ctx, stream);
 }
 
-/* Sets all options (struct sn_stream_options in sennit/actor.h) of a stream that the actor opened or was asked for; may be repeated. That the
- * stream went down meanwhile is no error. Errors: EINVAL (not a stream), ENOMEM. */
+/* Sets all options (struct sn_stream_options in sennit/actor.h) of a stream that the actor opened or was asked for;
+ * may be repeated. That the stream went down meanwhile is no error. Errors: EINVAL (not a stream), ENOMEM. */
 static inline SN_MUST_CHECK enum sn_err sn_stream_tune(struct sn_ctx *ctx,
                                                        struct sn_stream_ref stream,
                                                        const struct sn_stream_options *options)

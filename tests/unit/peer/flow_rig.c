@@ -270,7 +270,7 @@ void rig_quiet(struct rig *rig)
     assert_int_equal(conns(rig), 0);
 }
 
-/* --- The two muxes -------------------------------------------------------------------------------------------------- */
+/* --- The two muxes ---------------------------------------------------------------------------- */
 
 static void opened_at_near(void *arg, struct sn_stream *stream, const char *service,
                            const uint8_t *meta, uint32_t meta_size)
@@ -387,7 +387,7 @@ void rig_lane_cut(struct rig *rig)
     rig_on_worker(rig, 0, lane_cut, NULL);
 }
 
-/* --- Fixture ----------------------------------------------------------------------------------------------------------- */
+/* --- Fixture ---------------------------------------------------------------------------------- */
 
 static void init_hub(struct rig *rig, uint32_t index)
 {
@@ -512,7 +512,7 @@ int rig_tear_down(void **state)
     return 0;
 }
 
-/* --- Calls of actors ----------------------------------------------------------------------------------------------------- */
+/* --- Calls of actors -------------------------------------------------------------------------- */
 
 struct call {
     const char *text;
@@ -638,7 +638,7 @@ void rig_close(struct rig *rig, unsigned actor, uint64_t conn, int is_reset)
     assert_ok(rig_call(rig, actor, do_close, &call));
 }
 
-/* --- Sockets of the test ------------------------------------------------------------------------------------------------------ */
+/* --- Sockets of the test ---------------------------------------------------------------------- */
 
 static struct sn_netaddr loopback(uint16_t port)
 {

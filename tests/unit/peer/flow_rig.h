@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What flow.c, splice.c, delivered.c and conn.c need around them: a real environment with two workers, two actors on different
- * workers ("near" on 0, "far" on 1), and one net that is its own peer: streams opened to NEAR_PEER arrive as streams
- * from FAR_PEER, over two muxes joined in memory on worker 0.
- * The test runs on its own thread: it makes the actors do something with rig_call and waits for what they hear.
+ * What flow.c, splice.c, delivered.c and conn.c need around them: a real environment with two workers, two actors on
+ * different workers ("near" on 0, "far" on 1), and one net that is its own peer: streams opened to NEAR_PEER arrive
+ * as streams from FAR_PEER, over two muxes joined in memory on worker 0. The test runs on its own thread: it makes
+ * the actors do something with rig_call and waits for what they hear.
  */
 #ifndef SN_TESTS_UNIT_PEER_FLOW_RIG_H
 #define SN_TESTS_UNIT_PEER_FLOW_RIG_H

@@ -348,7 +348,7 @@ static void test_slow_dial(void **state)
     rig_quiet(rig);
 }
 
-/* --- Failing actors, memory ------------------------------------------------------------------------------------------ */
+/* --- Failing actors, memory ------------------------------------------------------------------- */
 
 static void test_actor_fails(void **state)
 {

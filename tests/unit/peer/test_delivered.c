@@ -238,7 +238,7 @@ static int on_event(struct rig *rig, struct sn_ctx *ctx, unsigned actor,
     }
 }
 
-/* --- What the test makes them do ----------------------------------------------------------------------------------- */
+/* --- What the test makes them do -------------------------------------------------------------- */
 
 static enum sn_err do_open(struct sn_ctx *ctx, void *arg)
 {
@@ -343,7 +343,7 @@ static void expect_down(struct rig *rig, unsigned actor, enum sn_err err)
     assert_int_equal(down.event.stream.id, sides[actor].stream);
 }
 
-/* --- Transfers ------------------------------------------------------------------------------------------------------- */
+/* --- Transfers -------------------------------------------------------------------------------- */
 
 static void test_both_ways(void **state)
 {
@@ -586,7 +586,7 @@ static void test_spliced_there(void **state)
     rig_quiet(rig);
 }
 
-/* --- Bounds ---------------------------------------------------------------------------------------------------------- */
+/* --- Bounds ----------------------------------------------------------------------------------- */
 
 struct figures {
     uint64_t told, received;
@@ -689,7 +689,7 @@ static void test_again(void **state)
     check_sides();
 }
 
-/* --- Other ends ------------------------------------------------------------------------------------------------------- */
+/* --- Other ends ------------------------------------------------------------------------------- */
 
 static void start_transfer(struct rig *rig)
 {
@@ -808,7 +808,7 @@ static void test_system_stops(void **state)
     check_sides();
 }
 
-/* --- Misuse ------------------------------------------------------------------------------------------------------------- */
+/* --- Misuse ----------------------------------------------------------------------------------- */
 
 static enum sn_err do_bad_calls(struct sn_ctx *ctx, void *arg)
 {
@@ -911,7 +911,7 @@ static void test_both_kinds(void **state)
     }
 }
 
-/* --- Without memory ------------------------------------------------------------------------------------------------------- */
+/* --- Without memory --------------------------------------------------------------------------- */
 
 struct attempt {
     struct side *side;
@@ -1037,7 +1037,7 @@ static void test_moves_without_memory(void **state)
     check_sides();
 }
 
-/* --- Fixture ------------------------------------------------------------------------------------------------------------------ */
+/* --- Fixture ---------------------------------------------------------------------------------- */
 
 static int set_up(void **state)
 {

@@ -388,7 +388,7 @@ static void test_visit(void **state)
     assert_int_equal(view.infos[0].is_accepted + view.infos[1].is_accepted, 2);
 }
 
-/* --- Failing allocations ------------------------------------------------------------------------------------------- */
+/* --- Failing allocations ---------------------------------------------------------------------- */
 
 struct attempt {
     uint32_t nth;

@@ -329,7 +329,7 @@ static void test_idle_pins_nothing(void **state)
     sn_env_close(rig->env, listener);
 }
 
-/* --- Broken connections ------------------------------------------------------------------------------------------------ */
+/* --- Broken connections ----------------------------------------------------------------------- */
 
 static void expect_bad_end(struct rig *rig, enum sn_err err)
 {
@@ -448,7 +448,7 @@ static void test_actor_fails(void **state)
     close_tunnel(rig, &tunnel);
 }
 
-/* --- When this process dies ------------------------------------------------------------------------------------------ */
+/* --- When this process dies ------------------------------------------------------------------- */
 
 /* Of the flow's socket: what the kernel does with it when nobody is left to close it. */
 struct left_behind {
@@ -497,7 +497,7 @@ static void test_left_behind(void **state)
     sn_env_close(rig->env, tunnel.client);
 }
 
-/* --- Meters, idleness ---------------------------------------------------------------------------------------------------- */
+/* --- Meters, idleness ------------------------------------------------------------------------- */
 
 static void expect_meter(const struct sn_meter *meter, uint64_t sent, uint64_t received)
 {
@@ -621,7 +621,7 @@ static void test_idle_counts_from_acceptance(void **state)
     expect_bad_end(rig, SN_ETIMEDOUT);
 }
 
-/* --- Early and late sockets ------------------------------------------------------------------------------------------------ */
+/* --- Early and late sockets ------------------------------------------------------------------- */
 
 /* Spliced before there is a session: what the client sent in the meantime arrives, so does its end. */
 static void test_spliced_early(void **state)

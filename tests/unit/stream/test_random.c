@@ -2,9 +2,8 @@
 /*
  * Seeded scenarios with an oracle: many streams in both directions, pieces of all sizes,
  * half-close in either order, resets, slow readers, frees from callbacks, DATA in fragments, lanes
- * lost in the middle of a frame with either end noticing first, all lanes lost for a while. Bytes must come out once, in order
- * and complete, or as an error that the scenario caused. `test_stream_random SEED` replays one
- * seed.
+ * lost in the middle of a frame with either end noticing first, all lanes lost for a while. Bytes must come out once,
+ * in order and complete, or as an error that the scenario caused. `test_stream_random SEED` replays one seed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
