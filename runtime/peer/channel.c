@@ -349,9 +349,10 @@ void sn_channel_refuse(struct sn_channel *channel, const struct sn_refusal *refu
     uint8_t bytes[256];
     size_t size = 0;
     if (channel->state == DOWN || channel->state == CLOSING) return;
-    channel->is_refusing = 1;
+    uint8_t is_refusal = refusal->reason != SN_ECANCELLED;
+    channel->is_refusing = is_refusal;
     channel->failure = (struct sn_lane_failure){.err = refusal->reason,
-                                                .is_refusal = 1,
+                                                .is_refusal = is_refusal,
                                                 .was_open = 1,
                                                 .has_key = 1,
                                                 .key = channel->lane->peer.id,

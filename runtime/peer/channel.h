@@ -68,7 +68,7 @@ void sn_channel_free(struct sn_channel *channel);
 
 /* Sends READY. */
 void sn_channel_accept(struct sn_channel *channel);
-/* Sends REFUSE and closes; `down` follows with is_refusal set. */
+/* Sends REFUSE and closes; `down` follows with is_refusal set, unless the reason is ECANCELLED: nobody did wrong. */
 void sn_channel_refuse(struct sn_channel *channel, const struct sn_refusal *refusal);
 /* Sends GOODBYE and closes in order; `down` follows. */
 void sn_channel_goodbye(struct sn_channel *channel);

@@ -10,6 +10,7 @@
  *     I, it is probed as well, in case it is dead.
  *  4. Another boot: I is challenged. If it answers within a second N is a duplicate (a cloned key, a copied folder) and
  *     refused; if it is silent it was a ghost, and N replaces it.
+ * Surplus connections of one boot are cancelled, which is no refusal: nobody has done wrong.
  * So at most one session exists, and two live holders of one key cannot push each other out in turns.
  */
 #include <string.h>
@@ -70,7 +71,9 @@ static void choose(struct sn_peer *peer, struct sn_channel *channel)
 {
     if (refuse_taken_epoch(peer, channel)) return;
     if (peer->chosen != NULL && peer->chosen != channel) {
-        refuse(peer->chosen, SN_EDUPLICATE, 0, "a newer connection of the same agent took over");
+        int is_surplus = is_same_boot(sn_channel_hello(peer->chosen), sn_channel_hello(channel));
+        refuse(peer->chosen, is_surplus ? SN_ECANCELLED : SN_EDUPLICATE, 0,
+               "a newer connection of the same agent took over");
     }
     peer->chosen = channel;
     sn_channel_accept(channel);
@@ -168,7 +171,7 @@ static void meet_incumbent(struct sn_peer *peer, struct sn_channel *incumbent,
         replace(peer, channel, "crossed connections: the other one stays");
     } else {
         if (is_up) sn_channel_probe(incumbent);
-        refuse(channel, SN_EDUPLICATE, 0, "crossed connections: the other one stays");
+        refuse(channel, SN_ECANCELLED, 0, "crossed connections: the other one stays");
     }
 }
 

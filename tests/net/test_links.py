@@ -76,8 +76,8 @@ def test_crossing_dials(lab):
         for agent, other in ((one, two), (two, one)):
             agent.check_ping(other.name, 20)
             entries = [entry for entry in agent.view("peers") if entry["state"] == "up"]
-            check_equal([(entry["agent"], entry["sessions"]) for entry in entries], [(other.name, 1)],
-                        "sessions of %s in round %d" % (agent.name, index))
+            check_equal([entry["agent"] for entry in entries], [other.name], "peers of %s in round %d" % (agent.name, index))
+            check(entries[0]["sessions"] <= 2, "sessions in round", index, entries)  # the other one may have been faster
             check_equal(agent.refused(), [], "refused")
             check(len(agent.lines) <= 2 * LOG_LINES_PER_CHANGE, agent.lines)
         for agent in (one, two):
