@@ -441,13 +441,14 @@ static void drain(struct sn_agent *agent)
     sn_net_drain(agent->net, on_drained, agent);
 }
 
-/* On home. The first request drains, the second one does not wait any longer. */
+/* On home, at the start and for each request. The first one to end drains, the second one does not wait any longer. */
 static void run_requests(struct sn_task *task, struct sn_worker *worker)
 {
     struct sn_agent *agent = SN_CONTAINER_OF(task, struct sn_agent, request_task);
     atomic_store(&agent->is_told,
                  0); /* before the requests are looked at: a later one posts again */
     (void)worker;    /* home */
+    if (!sn_timer_is_started(&agent->expiry.timer)) sn_expiry_check(&agent->expiry);
     if (atomic_exchange(&agent->wants_reload, 0)) sn_agent_reload_logged(agent);
     if (atomic_load(&agent->stop_ns) != 0) drain(agent);
     if (atomic_load(&agent->hurry_ns) != 0) finish(agent);
@@ -558,6 +559,7 @@ static void free_agent(struct sn_agent *agent)
     if (agent->system != NULL) sn_system_stop(agent->system);
     sn_agent_reload_abandon(agent);
     if (agent->is_draining) sn_timer_stop(agent->home, &agent->drain_timer);
+    sn_expiry_stop(&agent->expiry);
     sn_net_free(agent->net);
     sn_system_free(agent->system);
     sn_metrics_free(agent->metrics);
@@ -612,6 +614,7 @@ static int boot(struct sn_agent *agent, const char *path)
 static int start(struct sn_agent *agent)
 {
     sn_timer_init(&agent->drain_timer, on_drain_timer);
+    sn_expiry_init(&agent->expiry, agent);
     agent->request_task.run = run_requests;
     enum sn_err err = sn_system_start(agent->system);
     if (err != SN_OK) {
@@ -620,7 +623,7 @@ static int start(struct sn_agent *agent)
     }
     sn_net_start(agent->net);
     atomic_store(&agent->is_running, 1);
-    if (is_stopped(agent)) tell_home(agent); /* it came before home could be told */
+    tell_home(agent); /* of what came before it could be told, too */
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "agents/expiry.h"
 #include "agents/folders.h"
 #include "agents/identity.h"
 #include "agents/plugins.h"
@@ -57,6 +58,7 @@ struct sn_agent {
     uint8_t is_draining; /* home only, like the next two */
     uint8_t is_finishing;
     struct sn_timer drain_timer;
+    struct sn_expiry expiry;
     struct sn_worker *home;
 };
 

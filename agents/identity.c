@@ -251,6 +251,20 @@ out:
     return err;
 }
 
+void sn_identity_renew(struct sn_identity *identity, struct sn_identity *fresh)
+{
+    struct sn_identity former = *identity;
+    SN_ASSERT(sn_key_id_is_equal(&identity->id, &fresh->id));
+    identity->tls = fresh->tls;
+    identity->cert = fresh->cert;
+    identity->cert_size = fresh->cert_size;
+    memcpy(identity->cert_bytes, fresh->cert_bytes, sizeof identity->cert_bytes);
+    fresh->tls = former.tls;
+    fresh->cert = former.cert;
+    fresh->cert_size = former.cert_size;
+    memcpy(fresh->cert_bytes, former.cert_bytes, sizeof fresh->cert_bytes);
+}
+
 void sn_identity_free(struct sn_identity *identity)
 {
     sn_boot_key_free(identity->boot_key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who this agent is: node key, agent certificate, epoch and ephemeral key of this boot, read from files with their
- * permissions checked. Blocking: yes (files); called at boot only.
+ * permissions checked. Blocking: yes (files); called at boot and, on a pool, by a reload.
  */
 #ifndef SN_AGENTS_IDENTITY_H
 #define SN_AGENTS_IDENTITY_H
@@ -49,6 +49,8 @@ SN_MUST_CHECK enum sn_err sn_identity_read_key(struct sn_env *env, const char *p
 SN_MUST_CHECK enum sn_err sn_identity_load(struct sn_env *env, const struct sn_agent_file *file,
                                            const char *folder, struct sn_identity *out_identity,
                                            struct sn_identity_fault *out_fault);
+/* Takes certificate and TLS identity of `fresh`, which has the same key, and gives it the former ones. */
+void sn_identity_renew(struct sn_identity *identity, struct sn_identity *fresh);
 void sn_identity_free(struct sn_identity *identity);
 
 /* The epoch of this boot: max(stored + 1, wall clock in ms), stored durably before it is returned. */

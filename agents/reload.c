@@ -25,6 +25,7 @@ struct sn_reload {
     struct sn_agent_file *file;
     struct sn_access *access;
     struct sn_net_link *links;
+    struct sn_identity *identity; /* NULL: the certificate is the one of before */
     struct sn_findings findings;
     enum sn_err err;          /* of reading */
     _Atomic uint32_t pending; /* actors. Partner: whoever ends the last tells home */
@@ -39,9 +40,18 @@ static void free_links(struct sn_reload *reload)
     reload->links = NULL;
 }
 
+static void free_identity(struct sn_reload *reload)
+{
+    if (reload->identity == NULL) return;
+    sn_identity_free(reload->identity);
+    sn_free(reload->identity, sizeof *reload->identity);
+    reload->identity = NULL;
+}
+
 static void free_reload(struct sn_reload *reload)
 {
     free_links(reload);
+    free_identity(reload);
     sn_access_free(reload->access);
     sn_agent_file_free(reload->file);
     sn_findings_fini(&reload->findings);
@@ -118,6 +128,50 @@ static void compare(struct sn_reload *reload)
 
 /* --- Reading: on a pool --------------------------------------------------------------------------------- */
 
+static void blame_identity(struct sn_reload *reload, const struct sn_identity_fault *fault)
+{
+    const struct sn_config_node *root = sn_config_root(reload->file->tree);
+    const struct sn_config_node *node =
+        fault->field == NULL ? NULL : sn_config_get(root, fault->field);
+    sn_findings_add_node(&reload->findings, node != NULL ? node : root, "%s", fault->text);
+}
+
+/* Peers would refuse one that does not verify, which is no progress; another key is another boot. */
+static void judge_identity(struct sn_reload *reload, const struct sn_identity *identity,
+                           struct sn_identity_fault *fault)
+{
+    const struct sn_identity *now = &reload->agent->identity;
+    if (!sn_key_id_is_equal(&identity->id, &now->id)) {
+        *fault = (struct sn_identity_fault){
+            "key", "the file holds another key: this needs a restart of the agent"};
+        blame_identity(reload, fault);
+    } else if (identity->cert_size == now->cert_size &&
+               memcmp(identity->cert_bytes, now->cert_bytes, now->cert_size) == 0) {
+        free_identity(reload);
+    } else if (fault->text[0] != '\0') {
+        blame_identity(reload, fault);
+    }
+}
+
+/* The certificate may be a new one. */
+static enum sn_err read_identity(struct sn_reload *reload)
+{
+    struct sn_agent *agent = reload->agent;
+    struct sn_identity_fault fault;
+    struct sn_identity *identity = sn_alloc(sizeof *identity);
+    if (identity == NULL) return SN_ENOMEM;
+    enum sn_err err = sn_identity_load(agent->env, reload->file, agent->folder, identity, &fault);
+    if (err != SN_OK) {
+        sn_free(identity, sizeof *identity);
+        if (err == SN_ENOMEM) return err;
+        blame_identity(reload, &fault);
+        return SN_EINVAL;
+    }
+    reload->identity = identity;
+    judge_identity(reload, identity, &fault);
+    return SN_OK;
+}
+
 static enum sn_err read_file(struct sn_reload *reload)
 {
     struct sn_agent *agent = reload->agent;
@@ -138,8 +192,10 @@ static enum sn_err read_file(struct sn_reload *reload)
     if (err != SN_OK) return err;
     /* First: of another plugin's file, what this one thinks of its configuration would mislead. */
     compare(reload);
-    if (reload->findings.total == 0)
+    if (reload->findings.total == 0) err = read_identity(reload);
+    if (err == SN_OK && reload->findings.total == 0) {
         err = sn_plugins_check(&agent->plugins, reload->file, &reload->findings);
+    }
     return err;
 }
 
@@ -184,8 +240,11 @@ static void judge(struct sn_task *task, struct sn_worker *worker)
         return;
     }
     enum sn_err err = reload->err;
-    struct sn_net_changes changes = {
-        .access = reload->access, .links = reload->links, .link_count = reload->file->link_count};
+    struct sn_net_changes changes = {.access = reload->access,
+                                     .links = reload->links,
+                                     .link_count = reload->file->link_count,
+                                     .identity =
+                                         reload->identity == NULL ? NULL : reload->identity->tls};
     if (err == SN_OK) err = sn_net_reload(reload->agent->net, &changes, on_net, reload);
     if (err != SN_OK) finish(reload, SN_EXIT_FAILED, sn_err_text(err));
 }
@@ -234,7 +293,12 @@ static void on_net(void *arg)
     struct sn_agent *agent = reload->agent;
     struct sn_access *former = agent->access;
     agent->access = reload->access;
-    reload->access = former;           /* freed with the reload */
+    reload->access = former; /* freed with the reload */
+    if (reload->identity != NULL) {
+        sn_identity_renew(&agent->identity, reload->identity);
+        free_identity(reload);
+        sn_expiry_check(&agent->expiry);
+    }
     atomic_store(&reload->pending, 1); /* this function, until all were sent */
     for (uint32_t i = 0; i < agent->plugins.count; i++) {
         const struct sn_plugin *plugin = sn_plugins_at(&agent->plugins, i);

@@ -43,6 +43,13 @@ enum sn_err sn_carrier_dial(struct sn_carrier *carrier, struct sn_worker *worker
     return carrier->ops->dial(carrier, worker, dial, ops, user, out_lane);
 }
 
+void sn_carrier_set_identity(struct sn_carrier *carrier, const struct sn_tls_identity *identity)
+{
+    check_ops(carrier);
+    SN_ASSERT(identity != NULL);
+    atomic_store(&carrier->identity, identity);
+}
+
 void sn_carrier_free(struct sn_carrier *carrier)
 {
     if (carrier == NULL) return;

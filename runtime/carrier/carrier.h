@@ -14,6 +14,8 @@
 #ifndef SN_CARRIER_CARRIER_H
 #define SN_CARRIER_CARRIER_H
 
+#include <stdatomic.h>
+
 #include "actor/worker.h"
 #include "crypto/tls_identity.h"
 #include "sennit/buf.h"
@@ -55,7 +57,7 @@ struct sn_lane_ops {
 
 struct sn_carrier_config {
     struct sn_env *env;
-    const struct sn_tls_identity *identity; /* borrowed for the carrier's life */
+    const struct sn_tls_identity *identity; /* borrowed until another is set */
     const struct sn_trust *trust;           /* borrowed likewise */
     uint32_t handshakes_max;                /* unauthenticated inbound lanes at once */
     uint32_t handshakes_per_address_max;
@@ -105,6 +107,8 @@ struct sn_carrier_ops {
 struct sn_carrier {
     const struct sn_carrier_ops *ops;
     struct sn_carrier_config config;
+    /* That of new handshakes. Written by whoever sets it, read by the workers that begin one. */
+    _Atomic(const struct sn_tls_identity *) identity;
 };
 
 struct sn_listener {
@@ -137,6 +141,9 @@ void sn_listener_close(struct sn_listener *listener);
 SN_MUST_CHECK enum sn_err sn_carrier_dial(struct sn_carrier *carrier, struct sn_worker *worker,
                                           const struct sn_dial *dial, const struct sn_lane_ops *ops,
                                           void *user, struct sn_lane **out_lane);
+/* For handshakes that begin from now on; `identity` is borrowed. The former one may be freed when every worker has run
+ * a task since. Any thread. */
+void sn_carrier_set_identity(struct sn_carrier *carrier, const struct sn_tls_identity *identity);
 void sn_carrier_free(struct sn_carrier *carrier); /* all lanes and listeners are freed by then */
 
 void sn_lane_set_user(struct sn_lane *lane, const struct sn_lane_ops *ops, void *user);

@@ -73,8 +73,9 @@ static int64_t wall_s(void *arg)
 enum sn_err sni_tls_begin(struct sni_tls_lane *lane)
 {
     const struct sn_carrier_config *config = &lane->base.carrier->config;
-    SSL_CTX *ctx = lane->base.is_dialer ? sn_tls_identity_client_ctx(config->identity)
-                                        : sn_tls_identity_server_ctx(config->identity);
+    const struct sn_tls_identity *identity = atomic_load(&lane->base.carrier->identity);
+    SSL_CTX *ctx = lane->base.is_dialer ? sn_tls_identity_client_ctx(identity)
+                                        : sn_tls_identity_server_ctx(identity);
     lane->check.trust = config->trust;
     lane->check.wall_s = wall_s;
     lane->check.arg = config->env;
@@ -379,7 +380,9 @@ enum sn_err sn_carrier_tls_new(const struct sn_carrier_config *config,
     SN_ASSERT(config->handshake_timeout_ms > 0);
     struct sni_tls_carrier *carrier = sn_alloc(sizeof *carrier);
     if (carrier == NULL) return SN_ENOMEM;
-    carrier->base = (struct sn_carrier){.ops = &ops, .config = *config};
+    carrier->base.ops = &ops;
+    carrier->base.config = *config;
+    atomic_init(&carrier->base.identity, config->identity);
     carrier->magic = CARRIER_MAGIC;
     sn_list_init(&carrier->unfinished);
     carrier->bio_method = make_bio_method();

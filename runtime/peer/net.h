@@ -59,13 +59,14 @@ SN_MUST_CHECK enum sn_err sn_net_listen(struct sn_net *net, const struct sn_neta
                                         struct sn_netaddr *out_bound);
 /* Starts dialing. Any thread, once. */
 void sn_net_start(struct sn_net *net);
-/* Replaces access rules and links of a net that runs. */
+/* Replaces access rules, links and the TLS identity (of the same key) of a net that runs. */
 struct sn_net_changes {
     const struct sn_access *access;  /* borrowed from now on */
     const struct sn_net_link *links; /* copied */
     uint32_t link_count;
+    const struct sn_tls_identity *identity; /* borrowed likewise; NULL: it stays */
 };
-/* On home. done comes there when all workers use the new rules: the former may be freed then, not before. Errors change
+/* On home. done comes there when all workers use the new ones: the former may be freed then, not before. Errors change
  * nothing: ESTATE (one is under way, or the net drains), EFULL (peers), ENOMEM. */
 SN_MUST_CHECK enum sn_err sn_net_reload(struct sn_net *net, const struct sn_net_changes *changes,
                                         void (*done)(void *arg), void *arg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * New access rules and links for a net that runs.
+ * New access rules, links and TLS identity for a net that runs.
  *
  * Guarantees: everything that can fail is done before anything changes; each worker changes over by itself, and when
  * `done` is called all have; a session whose link stays is not touched; one that this agent dialed and whose address is
@@ -213,6 +213,8 @@ enum sn_err sn_net_reload(struct sn_net *net, const struct sn_net_changes *chang
         reload->steps[reload->step_count++] = (struct step){.reload = reload, .hub = &net->hubs[i]};
     }
     net->reload = reload;
+    /* Ahead of the steps: when all have run, nobody holds the former one. */
+    if (changes->identity != NULL) sn_carrier_set_identity(net->carrier, changes->identity);
     atomic_store(&reload->pending, reload->step_count);
     uint32_t count =
         reload->step_count; /* the last step may free it, but not before its task ran here */

@@ -443,6 +443,7 @@ static const struct sn_config_field *fields_for(enum kind kind, const char *text
     if (kind == FLEET) return sn_fleet_fields;
     if (kind == AGENT) return sn_agent_file_fields;
     if (strstr(text, "scenario: delivery\n") != NULL) return sn_soak_delivery_fields;
+    if (strstr(text, "scenario: flap\n") != NULL) return sn_soak_flap_fields;
     return strstr(text, "scenario: tunnel\n") != NULL ? sn_soak_tunnel_fields : NULL;
 }
 
@@ -550,7 +551,7 @@ static void what_the_documents_show(void **state)
 {
     (void)state;
     sweep_fleet("README.md", extract("README.md", "```yaml\n", "```\n"));
-    sweep_fleet("CONTRIBUTING.md", extract("CONTRIBUTING.md", "fleet.yaml <<END\n", "\nEND\n"));
+    sweep_fleet("CONTRIBUTING.md", extract("CONTRIBUTING.md", "init made\n", "\nEND\n"));
     sweep_fleet("plugins/_template/test.sh",
                 extract("plugins/_template/test.sh", "fleet.yaml <<END\n", "\nEND\n"));
 }
