@@ -359,6 +359,19 @@ static enum sn_err spawn_actors(struct sn_agent *agent)
     return err;
 }
 
+static void complain_of_port(struct sn_agent *agent, const char *url, uint16_t port)
+{
+    char name[32];
+    uint32_t pid = 0;
+    if (sn_process_port_owner(agent->env, port, &pid, name, sizeof name) == SN_OK) {
+        complain(agent->env, "listen %s: the port is taken by %s (pid %u)", url, name, pid);
+    } else {
+        complain(agent->env,
+                 "listen %s: the port is taken by another program (as root, ss -ltnp shows which)",
+                 url);
+    }
+}
+
 static enum sn_err listen_one(struct sn_agent *agent, const char *url)
 {
     static const char scheme[] = "tls://";
@@ -374,8 +387,7 @@ static enum sn_err listen_one(struct sn_agent *agent, const char *url)
     }
     if (err == SN_OK) err = sn_net_listen(agent->net, &endpoint.addr, &bound);
     if (err == SN_EINUSE) {
-        complain(agent->env,
-                 "listen %s: the port is taken by another program (ss -ltnp shows which)", url);
+        complain_of_port(agent, url, endpoint.addr.port);
     } else if (err != SN_OK) {
         complain(agent->env, "listen %s: %s", url,
                  err == SN_ENOENT         ? "there is no such host"

@@ -44,6 +44,10 @@ SN_MUST_CHECK enum sn_err sn_process_probe(struct sn_env *env, uint32_t threads,
 uint32_t sn_process_pool_threads(struct sn_env *env);
 /* Leaves at once, with nothing given back: for a thread that finds the others hanging. */
 void sn_process_exit(struct sn_env *env, int status) __attribute__((noreturn));
+/* Who listens on a TCP port of this machine: process id and name, cut to fit. Errors: ENOENT (nobody, or it cannot be
+ * told: another user's). Any thread. */
+SN_MUST_CHECK enum sn_err sn_process_port_owner(const struct sn_env *env, uint16_t port,
+                                                uint32_t *out_pid, char *out_name, size_t capacity);
 /* Path of this program. */
 SN_MUST_CHECK enum sn_err sn_process_self(struct sn_env *env, char *out, size_t capacity);
 /* The first failure of writing to standard output (sn_env_print is best effort), or SN_OK. Any

@@ -131,7 +131,8 @@ def test_port_in_use(lab):
     lab.fleet("sites:\n  paris: {hub: {listen: [\"tls://127.0.0.1:%d\"]}}\n" % server.port)
     hub = lab.agent("paris/hub").spawn()
     check_equal(hub.wait(20), 1, "exit status")
-    hub.wait_line("listen tls://127.0.0.1:%d: the port is taken" % server.port, 5)
+    hub.wait_line("listen tls://127.0.0.1:%d: the port is taken by python3?[^ ]* \\(pid %d\\)"
+                  % (server.port, os.getpid()), 5)
     check_equal(hub.run_files(), [], "files in run/")
     server.close()
     hub.start()
