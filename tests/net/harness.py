@@ -405,7 +405,8 @@ class Lab:
         self.forge_program = forge
         self.fault_program = fault
         with open(sennit, "rb") as file:
-            self.is_sanitized = b"__asan_init" in file.read()
+            program = file.read()
+            self.is_sanitized = b"__asan_init" in program or b"__tsan_init" in program
         # Not TMPDIR: paths of UNIX sockets must not depend on where somebody runs the tests.
         self.folder = tempfile.mkdtemp(prefix="sn-", dir="/tmp")
         self.agents = []

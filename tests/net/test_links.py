@@ -63,10 +63,16 @@ def check_ledger(*agents):
 
 
 def test_crossing_dials(lab):
-    """Two agents that dial each other at the same instant: exactly one session each time, and quiet afterwards."""
+    """Two agents that dial each other at the same instant, over ways that are long enough for both to be on their way:
+    one session each time, and quiet afterwards."""
     ports = [harness.free_port(), harness.free_port()]
-    lab.fleet("sites:\n  a:\n    one: {listen: [\"tls://127.0.0.1:%d\"], links: [a/two]}\n"
-              "    two: {listen: [\"tls://127.0.0.1:%d\"], links: [a/one]}\n" % (ports[0], ports[1]))
+    ways = [lab.fault_proxy("127.0.0.1:%d" % port) for port in ports]
+    for way in ways:
+        way.command("delay 60")
+    lab.fleet("sites:\n  a:\n"
+              "    one: {listen: [\"tls://127.0.0.1:%d\"], links: [{to: a/two, address: \"%s:%d\"}]}\n"
+              "    two: {listen: [\"tls://127.0.0.1:%d\"], links: [{to: a/one, address: \"%s:%d\"}]}\n"
+              % (ports[0], *ways[1].address, ports[1], *ways[0].address))
     one, two = lab.agent("a/one"), lab.agent("a/two")
     for index in range(ROUNDS):
         for agent in (one, two) if index % 2 == 0 else (two, one):
@@ -74,7 +80,7 @@ def test_crossing_dials(lab):
         for agent, other in ((one, two), (two, one)):
             agent.wait_ready().wait_up(other.name)
         for agent, other in ((one, two), (two, one)):
-            agent.check_ping(other.name, 20)
+            agent.check_ping(other.name, 3)
             entries = [entry for entry in agent.view("peers") if entry["state"] == "up"]
             check_equal([entry["agent"] for entry in entries], [other.name], "peers of %s in round %d" % (agent.name, index))
             check(entries[0]["sessions"] <= 2, "sessions in round", index, entries)  # the other one may have been faster
