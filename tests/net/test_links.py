@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links that cross, die, lie and flap: one session for each pair, what is said of it is true, and what was accepted
-meanwhile is accounted. ROUNDS, MESH, RESETS and FLAP_S in the environment make longer ones of the short cases here."""
+meanwhile is accounted. ROUNDS, MESH, RESETS, FLAP_S and SATURATE_MIB in the environment make longer ones of the short
+cases here."""
 import json
 import os
 import random
@@ -17,6 +18,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "4"))
 MESH = int(os.environ.get("MESH", "5"))
 RESETS = int(os.environ.get("RESETS", "8"))
 FLAP_S = float(os.environ.get("FLAP_S", "6"))
+SATURATE_MIB = int(os.environ.get("SATURATE_MIB", "1536"))
 DEADLINE_S = 1.0
 SETTINGS = ("settings:\n  heartbeat: {interval_ms: 200, deadline_ms: %d}\n"
             "  reconnect: {min_ms: 50, max_ms: 500}\n" % (DEADLINE_S * 1000))
@@ -308,7 +310,7 @@ def test_stopped_receiver(lab):
 
 def test_saturated_link(lab):
     """Pings while a transfer fills the link: all are answered, nobody is judged down."""
-    size = (32 if lab.is_sanitized else 512) << 20
+    size = (32 if lab.is_sanitized else SATURATE_MIB) << 20
     server = lab.server(sink)
     hub, edge = lab.pair("targets:\n  it: {at: paris/hub, address: \"127.0.0.1:%d\", allow: [\"amsterdam/*\"]}\n"
                          "forwards:\n  it: {at: amsterdam/edge, listen: \"127.0.0.1:0\", target: it}\n" % server.port,
