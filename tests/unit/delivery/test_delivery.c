@@ -118,9 +118,9 @@ static void the_largest_message_fits(void **state)
 static void what_the_peer_could_not_read_is_not_taken(void **state)
 {
     (void)state;
-    static const char *const names[] = {"\xff", "", "a b", "a\n",
-                                        "0123456789012345678901234567890123456789"
-                                        "0123456789012345678901234"};
+    static const char long_name[] = "0123456789012345678901234567890123456789"
+                                    "0123456789012345678901234";
+    const char *const names[] = {"\xff", "", "a b", "a\n", long_name};
     for (unsigned i = 0; i < SN_ARRAY_COUNT(names); i++) {
         struct sn_letter_fields fields = {.from_agent = "",
                                           .from_actor = "me",

@@ -106,14 +106,14 @@ static void the_ledger_of_a_peer_is_found(void **state)
 static void a_ledger_that_lacks_something_is_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {
-        "{}",
-        "{\"peers\":7}",
-        "{\"peers\":[{\"agent\":\"a/b\",\"accepted\":1,\"delivered\":1,\"queued\":0}]}",
-        "{\"peers\":[{\"agent\":\"a/b\",\"accepted\":1,\"delivered\":1," PARCELS "}]}",
+    static const char no_queue[] =
+        "{\"peers\":[{\"agent\":\"a/b\",\"accepted\":1,\"delivered\":1," PARCELS "}]}";
+    static const char few_parcels[] =
         "{\"peers\":[{\"agent\":\"a/b\",\"accepted\":1,\"delivered\":1,\"queued\":0,"
-        "\"parcels\":{\"sent\":1}}]}",
-    };
+        "\"parcels\":{\"sent\":1}}]}";
+    static const char no_parcels[] =
+        "{\"peers\":[{\"agent\":\"a/b\",\"accepted\":1,\"delivered\":1,\"queued\":0}]}";
+    const char *const bad[] = {"{}", "{\"peers\":7}", no_parcels, no_queue, few_parcels};
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         uint8_t body[1024];
         struct sn_soak_ledger ledger;

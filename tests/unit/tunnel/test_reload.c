@@ -436,7 +436,7 @@ static char *random_config(uint64_t *rng)
 
 static void check_sums(struct fake *f)
 {
-    uint32_t up = 0, pending = 0, waiting = 0, flows = 0;
+    uint32_t up = 0, pending = 0, waiting = 0;
     for (uint32_t i = 0; i < f->state->flows.count; i++) {
         const struct flow *flow = sni_tunnel_pool_at(&f->state->flows, i);
         up += flow->state == FLOW_UP;
@@ -458,7 +458,6 @@ static void check_sums(struct fake *f)
                     (target->guests != NULL && target->pending == 0));
         pending -= target->pending;
         opened += target->counts.open;
-        flows += own;
     }
     for (uint32_t i = 0; i < f->state->forwards.count; i++) {
         const struct forward *forward = sni_tunnel_pool_at(&f->state->forwards, i);
