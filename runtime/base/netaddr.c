@@ -11,11 +11,12 @@
 #include "base/assert.h"
 #include "base/text.h"
 
-#define IP4_BYTES   4u
-#define IP6_BYTES   16u
-#define IP6_GROUPS  8u
-#define LABEL_MAX   63u
-#define NO_POSITION SIZE_MAX
+#define IP4_BYTES     4u
+#define IP6_BYTES     16u
+#define IP6_NET_BYTES 8u
+#define IP6_GROUPS    8u
+#define LABEL_MAX     63u
+#define NO_POSITION   SIZE_MAX
 
 static enum sn_err parse_ip4(const char *text, size_t size, uint8_t out_ip[IP4_BYTES])
 {
@@ -289,6 +290,15 @@ int sn_netaddr_is_same_host(const struct sn_netaddr *a, const struct sn_netaddr 
     size_t a_size = host_bytes(a, &a_ip);
     size_t b_size = host_bytes(b, &b_ip);
     return a_size == b_size && memcmp(a_ip, b_ip, a_size) == 0;
+}
+
+int sn_netaddr_is_same_origin(const struct sn_netaddr *a, const struct sn_netaddr *b)
+{
+    const uint8_t *a_ip, *b_ip;
+    size_t a_size = host_bytes(a, &a_ip);
+    size_t b_size = host_bytes(b, &b_ip);
+    size_t size = a_size == IP6_BYTES ? IP6_NET_BYTES : a_size;
+    return a_size == b_size && memcmp(a_ip, b_ip, size) == 0;
 }
 
 int sn_netaddr_is_equal(const struct sn_netaddr *a, const struct sn_netaddr *b)

@@ -35,6 +35,8 @@ void sn_netaddr_format(const struct sn_netaddr *addr, char *out);
 int sn_netaddr_is_equal(const struct sn_netaddr *a, const struct sn_netaddr *b);
 /* The same host, whatever the port. */
 int sn_netaddr_is_same_host(const struct sn_netaddr *a, const struct sn_netaddr *b);
+/* The same origin: of IPv6 the same /64, all of which one host may have as a rule. */
+int sn_netaddr_is_same_origin(const struct sn_netaddr *a, const struct sn_netaddr *b);
 int sn_netaddr_is_loopback(const struct sn_netaddr *addr);
 
 #endif

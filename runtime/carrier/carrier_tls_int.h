@@ -34,6 +34,7 @@ struct sni_tls_carrier {
     struct sn_worker *worker;         /* the one that accepts; NULL before the first listener */
     struct sn_list unfinished;        /* inbound lanes before they are open, oldest first */
     uint32_t unfinished_count;
+    uint32_t evicted_in_run; /* of the listener that accepts */
     uint32_t listener_count;
 };
 
@@ -46,9 +47,10 @@ struct sni_tls_lane {
     struct sn_io io;
     struct sn_timer
         deadline; /* of connecting and handshake, of closing, of reading after a write error */
-    struct sn_timer idle; /* gives buffers back */
-    struct sn_list node;  /* in unfinished */
-    uint64_t deadline_ns; /* to be set again by attach; 0 = none */
+    struct sn_timer idle;  /* gives buffers back */
+    struct sn_list node;   /* in unfinished */
+    uint32_t origin_count; /* while in unfinished: of its origin, itself included */
+    uint64_t deadline_ns;  /* to be set again by attach; 0 = none */
     struct sni_ring out;
     struct sni_span in;
     enum sn_err write_err;  /* writing is over, reading may still tell why */

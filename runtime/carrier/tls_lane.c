@@ -416,7 +416,11 @@ static void on_deadline(struct sn_timer *timer, struct sn_worker *worker)
     switch (lane->state) {
     case SNI_TLS_CONNECTING: sni_tls_note(lane, SN_ETIMEDOUT, "no answer to connecting"); break;
     case SNI_TLS_SHAKING:
-        sni_tls_note(lane, SN_ETIMEDOUT, "the handshake did not end in time");
+        sni_tls_note(lane, SN_ETIMEDOUT,
+                     lane->base.is_dialer
+                         ? "the handshake did not end in time, though connecting did: silence, "
+                           "or a path that loses large packets"
+                         : "the handshake did not end in time");
         break;
     case SNI_TLS_OPEN: note_end(lane, lane->write_err); break;
     default: sni_tls_note(lane, SN_ECLOSED, "closed; the peer did not close in time"); break;

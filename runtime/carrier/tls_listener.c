@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepting. Guarantees: at most handshakes_max inbound lanes are unfinished at once, and at most
- * handshakes_per_address_max of one address; a newcomer finds a place as soon as the oldest one had its fair time,
- * so silence never keeps others out; running out of descriptors costs a pause, not a spin.
+ * Accepting. Guarantees:
+ *  1. At most handshakes_max inbound lanes are unfinished at once, with no more than an eighth of the descriptors, and
+ *     at most handshakes_per_address_max of one origin.
+ *  2. Among all a newcomer always finds a place: the oldest lane of the origin that has most of them goes. So whoever
+ *     has fewer unfinished lanes than some other origin is not evicted, however many and fast the newcomers are.
+ *  3. Among those of its own origin it finds one as soon as the oldest had its fair time: silence keeps nobody out.
+ *  4. Unfinished lanes give their descriptors back for newcomers when there are none; only when they have none either a
+ *     lack of descriptors costs a pause. It is never a spin.
  *
  * All listeners of a carrier accept on one worker, whose alone the list of unfinished lanes is.
  */
@@ -12,7 +17,12 @@
 
 #define LISTENER_MAGIC  SN_MAGIC('T', 'L', 'I', 'S')
 #define ACCEPTS_PER_RUN 64u
-#define RETRY_MS        100u
+/* Those evicted give their descriptors back in the next round; until then there are so many more at most, and where
+ * descriptors are short, one. */
+#define EVICTIONS_PER_RUN 8u
+/* Half of what the clients of tunnels leave (sn_env_is_reserve): the rest is for the operator and for new members. */
+#define UNFINISHED_DIVISOR 8u
+#define RETRY_MS           100u
 /* A handshake that is younger is not evicted for another one of its address: a burst must not undo itself. */
 #define GRACE_DIVISOR 5u
 
@@ -43,32 +53,79 @@ void sni_tls_listener_forget(struct sni_tls_lane *lane)
     SN_ASSERT(carrier->unfinished_count > 0);
     carrier->unfinished_count--;
     sn_list_remove(&lane->node);
+    SN_LIST_EACH (node, &carrier->unfinished) {
+        struct sni_tls_lane *other = lane_at(node);
+        if (sn_netaddr_is_same_origin(&other->base.remote, &lane->base.remote)) {
+            SN_ASSERT(other->origin_count > 1);
+            other->origin_count--;
+        }
+    }
+}
+
+static void enter(struct sni_tls_carrier *carrier, struct sni_tls_lane *lane)
+{
+    sn_list_push(&carrier->unfinished, &lane->node);
+    carrier->unfinished_count++;
+    lane->origin_count = 0;
+    SN_LIST_EACH (node, &carrier->unfinished) {
+        struct sni_tls_lane *other = lane_at(node);
+        if (!sn_netaddr_is_same_origin(&other->base.remote, &lane->base.remote)) continue;
+        lane->origin_count++;
+        if (other != lane) other->origin_count++;
+    }
 }
 
 /* It is told from its own handler. */
-static void evict(struct sni_tls_lane *lane)
+static void evict(struct sni_tls_lane *lane, enum sn_err why)
 {
+    sni_tls_carrier_of(lane->base.carrier)->evicted_in_run +=
+        why == SN_ENOFILES ? EVICTIONS_PER_RUN : 1;
     sni_tls_listener_forget(lane);
-    sni_tls_note(lane, SN_EFULL, "evicted: too many unfinished handshakes");
+    sni_tls_note(lane, why,
+                 why == SN_ENOFILES ? "evicted: too few descriptors"
+                                    : "evicted: too many unfinished handshakes");
 }
 
-/* Room among those of the newcomer's address, by evicting the oldest of them if it had its time. */
-static int has_room_for_host(struct sni_tls_carrier *carrier, const struct sn_netaddr *remote,
-                             uint64_t now_ns)
+/* There is one at least. */
+static void evict_most_crowded(struct sni_tls_carrier *carrier, enum sn_err why)
+{
+    struct sni_tls_lane *victim = NULL;
+    SN_LIST_EACH (node, &carrier->unfinished) {
+        struct sni_tls_lane *lane = lane_at(node);
+        if (victim == NULL || lane->origin_count > victim->origin_count) victim = lane;
+    }
+    SN_ASSERT(victim != NULL);
+    evict(victim, why);
+}
+
+/* The newcomer is the last of its origin and in the list, so it is not the one that goes. */
+static void make_room(struct sni_tls_carrier *carrier)
+{
+    const struct sn_carrier_config *config = &carrier->base.config;
+    uint64_t part = sn_env_descriptors_max(config->env) / UNFINISHED_DIVISOR;
+    if (carrier->unfinished_count > config->handshakes_max) {
+        evict_most_crowded(carrier, SN_EFULL);
+    } else if (carrier->unfinished_count > part && carrier->unfinished_count > 1) {
+        evict_most_crowded(carrier, SN_ENOFILES);
+    }
+}
+
+/* Room among those of the newcomer's origin, by evicting the oldest of them if it had its time. */
+static int has_room_for_origin(struct sni_tls_carrier *carrier, const struct sn_netaddr *remote,
+                               uint64_t now_ns)
 {
     const struct sn_carrier_config *config = &carrier->base.config;
     struct sni_tls_lane *oldest = NULL;
-    uint32_t count = 0;
     SN_LIST_EACH (node, &carrier->unfinished) {
-        struct sni_tls_lane *lane = lane_at(node);
-        if (!sn_netaddr_is_same_host(&lane->base.remote, remote)) continue;
-        if (count++ == 0) oldest = lane;
+        oldest = lane_at(node);
+        if (sn_netaddr_is_same_origin(&oldest->base.remote, remote)) break;
+        oldest = NULL;
     }
-    if (count < config->handshakes_per_address_max) return 1;
+    if (oldest == NULL || oldest->origin_count < config->handshakes_per_address_max) return 1;
     uint64_t left_ns = oldest->deadline_ns > now_ns ? oldest->deadline_ns - now_ns : 0;
     uint64_t whole_ns = config->handshake_timeout_ms * SN_MS;
     if (whole_ns - left_ns < whole_ns / GRACE_DIVISOR) return 0;
-    evict(oldest);
+    evict(oldest, SN_EFULL);
     return 1;
 }
 
@@ -108,39 +165,51 @@ static int admit(struct tls_listener *listener, struct sn_sock sock,
     const struct sn_carrier_config *config = &carrier->base.config;
     struct sni_tls_lane *lane = NULL;
     enum sn_err err = SN_EFULL;
-    if (has_room_for_host(carrier, remote, sn_worker_now(listener->worker))) {
+    if (has_room_for_origin(carrier, remote, sn_worker_now(listener->worker))) {
         err = sni_tls_lane_new(carrier, listener->worker, sock, remote, NULL, &lane);
     }
     if (err != SN_OK) {
         sn_env_close(config->env, sock);
         return shed(listener, err, remote);
     }
-    if (carrier->unfinished_count >= config->handshakes_max) {
-        evict(lane_at(sn_list_first(&carrier->unfinished)));
-    }
-    sn_list_push(&carrier->unfinished, &lane->node);
-    carrier->unfinished_count++;
+    enter(carrier, lane);
+    make_room(carrier);
     sni_tls_start_deadline(lane, config->handshake_timeout_ms);
     return present(listener, lane);
+}
+
+/* Nobody could be accepted. */
+static void back_off(struct tls_listener *listener, enum sn_err err)
+{
+    static const struct sn_netaddr nobody = {0};
+    struct sni_tls_carrier *carrier = carrier_of(listener);
+    if (err == SN_ENOFILES && carrier->unfinished_count > 0) {
+        evict_most_crowded(carrier, err);
+        sn_io_kick(&listener->io);
+        return;
+    }
+    /* No event tells when it is better. */
+    sn_timer_start(listener->worker, &listener->retry,
+                   sn_worker_refresh_now(listener->worker) + RETRY_MS * SN_MS);
+    (void)shed(listener, err, &nobody); /* nothing is touched after it */
 }
 
 static void on_accept(struct sn_io *io, unsigned ready)
 {
     struct tls_listener *listener = SN_CONTAINER_OF(io, struct tls_listener, io);
-    struct sn_env *env = listener->base.carrier->config.env;
+    struct sni_tls_carrier *carrier = carrier_of(listener);
+    struct sn_env *env = carrier->base.config.env;
     (void)ready; /* the only readiness of a listener */
     SN_ASSERT(listener->magic == LISTENER_MAGIC);
     if (sn_timer_is_started(&listener->retry)) return;
-    for (unsigned i = 0; i < ACCEPTS_PER_RUN; i++) {
+    carrier->evicted_in_run = 0;
+    for (unsigned i = 0; i < ACCEPTS_PER_RUN && carrier->evicted_in_run < EVICTIONS_PER_RUN; i++) {
         struct sn_sock sock = SN_SOCK_NONE;
         struct sn_netaddr remote = {0};
         enum sn_err err = sn_env_accept(env, listener->sock, &sock, &remote);
         if (err == SN_EAGAIN) return;
         if (err != SN_OK) {
-            /* No event tells when it is better. */
-            sn_timer_start(listener->worker, &listener->retry,
-                           sn_worker_refresh_now(listener->worker) + RETRY_MS * SN_MS);
-            (void)shed(listener, err, &remote); /* nothing is touched after it */
+            back_off(listener, err);
             return;
         }
         if (admit(listener, sock, &remote)) return;

@@ -231,6 +231,11 @@ int sn_env_is_reserve(struct sn_env *env, struct sn_sock sock)
     return ops_of(env)->is_reserve(env, sock);
 }
 
+uint64_t sn_env_descriptors_max(struct sn_env *env)
+{
+    return ops_of(env)->descriptors_max(env);
+}
+
 enum sn_err sn_env_listen_unix(struct sn_env *env, const char *path, unsigned mode,
                                struct sn_sock *out_sock)
 {

@@ -158,6 +158,8 @@ void sn_env_set_abortive(struct sn_env *env, struct sn_sock sock, int is_abortiv
 /* Nonzero when this descriptor is one of the last that the process may have. They are kept for the operator and for
  * the mesh itself: whoever serves the many (clients of tunnels) gives such a one back at once. */
 int sn_env_is_reserve(struct sn_env *env, struct sn_sock sock);
+/* How many descriptors the process may have; it may be changed from outside. */
+uint64_t sn_env_descriptors_max(struct sn_env *env);
 
 /* UNIX stream sockets. Paths of any length work (short ones directly, long ones through a
  * descriptor of the folder). mode is the socket file's, whatever the umask. The last part of a

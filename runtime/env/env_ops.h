@@ -69,6 +69,7 @@ struct sn_env_ops {
     void (*close_reset)(struct sn_env *env, struct sn_sock sock);
     void (*set_abortive)(struct sn_env *env, struct sn_sock sock, int is_abortive);
     int (*is_reserve)(struct sn_env *env, struct sn_sock sock);
+    uint64_t (*descriptors_max)(struct sn_env *env);
     enum sn_err (*listen_unix)(struct sn_env *env, const char *path, unsigned mode,
                                struct sn_sock *out_sock);
     enum sn_err (*connect_unix)(struct sn_env *env, const char *path, struct sn_sock *out_sock);

@@ -249,16 +249,21 @@ static void raise_descriptor_limit(struct sni_posix *posix)
     posix->has_old_nofile = setrlimit(RLIMIT_NOFILE, &raised) == 0; /* else it stays as it was */
 }
 
+static uint64_t posix_descriptors_max(struct sn_env *env)
+{
+    (void)env; /* the limit is the process's, and may be changed from outside */
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
+}
+
 /* The kernel gives the lowest free number, so a number is an upper bound of how many are free below it: whoever got
  * one of the last has been told that the table is nearly full, without anybody having to count. */
 static int posix_is_reserve(struct sn_env *env, struct sn_sock sock)
 {
-    (void)env; /* the limit is the process's, and may be changed from outside */
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-    uint64_t reserve = limit.rlim_cur / RESERVE_DIVISOR;
+    uint64_t max = posix_descriptors_max(env);
+    uint64_t reserve = max / RESERVE_DIVISOR;
     if (reserve > RESERVE_DESCRIPTORS) reserve = RESERVE_DESCRIPTORS;
-    return (uint64_t)sock.id >= limit.rlim_cur - reserve;
+    return (uint64_t)sock.id >= max - reserve;
 }
 
 /* --- The main thread's waiting place ------------------------------------------------------------- */
@@ -334,6 +339,7 @@ static const struct sn_env_ops posix_ops = {
     .close_reset = sni_posix_close_reset,
     .set_abortive = sni_posix_set_abortive,
     .is_reserve = posix_is_reserve,
+    .descriptors_max = posix_descriptors_max,
     .listen_unix = sni_posix_listen_unix,
     .connect_unix = sni_posix_connect_unix,
     .unix_folder = sni_posix_unix_folder,

@@ -36,6 +36,10 @@ static const struct sn_metric_desc metric_table[] = {
                                 "local connections accepted for actors"},
     [SNI_NET_CONNS_DIALED] = {"net.conns_dialed", SN_METRIC_COUNTER,
                               "local connections made for actors"},
+    [SNI_NET_HANDSHAKES] = {"net.handshakes", SN_METRIC_GAUGE,
+                            "inbound connections now that have not proved who they are"},
+    [SNI_NET_HANDSHAKES_FAILED] = {"net.handshakes_failed", SN_METRIC_COUNTER,
+                                   "inbound connections that ended before they had proved it"},
     {NULL, 0, NULL}};
 
 /* A lane between its acceptance and the worker of its peer. */
@@ -208,6 +212,11 @@ static void lane_failed(void *user, struct sn_lane *lane, const struct sn_lane_f
 
 static const struct sn_lane_ops arrival_ops = {.opened = lane_opened, .failed = lane_failed};
 
+static void count_handshake(struct sn_net *net, int64_t delta)
+{
+    sn_metrics_add(net->metrics, net->hubs[0].index, net->metric_base + SNI_NET_HANDSHAKES, delta);
+}
+
 static void on_accepted(void *arg, struct sn_lane *lane)
 {
     struct sn_net *net = arg;
@@ -219,17 +228,23 @@ static void on_accepted(void *arg, struct sn_lane *lane)
     arrival->net = net;
     arrival->lane = lane;
     sn_list_push(&net->arrivals, &arrival->node);
+    count_handshake(net, 1);
     sn_lane_set_user(lane, &arrival_ops, arrival);
 }
 
+/* An inbound connection went because a limit was hit: before its handshake began, or to make room for another one. */
 static void on_shed(void *arg, enum sn_err why, const struct sn_netaddr *remote)
 {
     struct sn_net *net = arg;
     char text[SN_NETADDR_TEXT_MAX];
     sn_netaddr_format(remote, text);
     sni_net_metric(&net->hubs[0], SNI_NET_SHED);
-    sn_logger_write(sni_hub_logger(&net->hubs[0]), SN_WARN, "ACCEPT-LIMIT", "net",
-                    "reason=%s remote=%s", sn_err_name(why), text);
+    sn_logger_write(
+        sni_hub_logger(&net->hubs[0]), SN_WARN, "ACCEPT-LIMIT", "net",
+        "reason=%s remote=%s hint=\"%s\"", sn_err_name(why), text,
+        why == SN_ENOFILES
+            ? "raise the limit of descriptors: ulimit -n, or LimitNOFILE= of the service"
+            : "the limits are those of `accept:` in the settings");
 }
 
 static void free_arrival(struct arrival *arrival)
@@ -244,8 +259,12 @@ static void lane_failed(void *user, struct sn_lane *lane, const struct sn_lane_f
     struct arrival *arrival = user;
     struct sni_hub *hub = &arrival->net->hubs[0];
     SN_ASSERT(lane == arrival->lane);
+    count_handshake(arrival->net, -1);
+    sni_net_metric(hub, SNI_NET_HANDSHAKES_FAILED);
     if (failure->is_refusal) {
         sni_net_refuse(hub, failure);
+    } else if (failure->err == SN_EFULL || failure->err == SN_ENOFILES) {
+        on_shed(arrival->net, failure->err, &failure->remote);
     } else {
         char remote[SN_NETADDR_TEXT_MAX];
         sn_netaddr_format(&failure->remote, remote);
@@ -290,6 +309,7 @@ static void lane_opened(void *user, struct sn_lane *lane)
 {
     struct arrival *arrival = user;
     struct sn_net *net = arrival->net;
+    count_handshake(net, -1);
     if (strcmp(lane->peer.agent, net->config.self.agent) == 0) {
         turn_away(arrival, SN_EDUPLICATE, "it has this agent's own name");
         return;

@@ -36,7 +36,9 @@ enum sni_net_metric {
     SNI_NET_STREAMS_FAILED,
     SNI_NET_STREAMS_RESUMED,
     SNI_NET_CONNS_ACCEPTED,
-    SNI_NET_CONNS_DIALED
+    SNI_NET_CONNS_DIALED,
+    SNI_NET_HANDSHAKES,
+    SNI_NET_HANDSHAKES_FAILED
 };
 
 /* A mux and who holds it: the peer (for the present boot) and each session that still closes its link. */

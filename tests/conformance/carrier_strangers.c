@@ -193,6 +193,32 @@ static void test_the_oldest_silent_one_makes_room(void **state)
     world_free(world);
 }
 
+/* Whoever comes from where few came from is safe from any number of those who come from where many did. */
+static void test_crowds_evict_their_own(void **state)
+{
+    (void)state;
+    struct world *world = world_new(tested);
+    world->handshakes_max = 16;
+    world->handshakes_per_address_max = 8;
+    world_start(world);
+    int fds[48];
+    fds[0] = raw_connect(world, 100);
+    for (uint32_t i = 1; i < SN_ARRAY_COUNT(fds); i++) {
+        fds[i] = raw_connect(world, (uint8_t)(2 + i % 14));
+        (void)world_inbound(world, i);
+    }
+    int unfinished = 0;
+    for (uint32_t i = 0; i < SN_ARRAY_COUNT(fds) - 16; i++) {
+        if (i > 0) end_wait_failed(&world->inbound[i]);
+        unfinished += !world->inbound[i].failed;
+    }
+    assert_int_equal(unfinished, 1);
+    assert_int_equal(world->inbound[0].failed, 0);
+    assert_int_equal(world->shed_full, 0);
+    for (uint32_t i = 0; i < SN_ARRAY_COUNT(fds); i++) close(fds[i]);
+    world_free(world);
+}
+
 static int was_shed(void *arg)
 {
     return ((struct world *)arg)->shed_full > 0;
@@ -306,32 +332,57 @@ static int lacked_space(void *arg)
     return ((struct world *)arg)->shed_space > 0;
 }
 
-static void test_descriptors_run_out(void **state)
+/* Connects from 127.0.0.1, with nothing left for the other end. */
+static int connect_with_the_last_descriptor(struct world *world, struct rlimit *out_before)
 {
-    (void)state;
-    struct world *world = started();
-    struct rlimit before;
-    int fd = raw_connect(world, 1);
-    (void)world_inbound(world, 0);
-    int next = raw_connect(world, 1); /* made before the limit, to be used below */
-    (void)world_inbound(world, 1);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, out_before), 0);
     int lowest = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct rlimit tight = {(rlim_t)lowest + 1, before.rlim_max};
+    struct rlimit tight = {(rlim_t)lowest + 1, out_before->rlim_max};
     struct sockaddr_in addr = {.sin_family = AF_INET,
                                .sin_port = htons(world->bound.port),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     assert_int_equal(connect(lowest, (struct sockaddr *)&addr, sizeof addr), 0);
+    return lowest;
+}
+
+static void test_descriptors_run_out(void **state)
+{
+    (void)state;
+    struct world *world = started();
+    struct rlimit before;
+    int fd = connect_with_the_last_descriptor(world, &before);
     world_until(world, world->workers[0], lacked_space, world);
     world_sleep_ms(450);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    (void)world_inbound(world, 2);       /* it waited in the queue */
+    (void)world_inbound(world, 0);       /* it waited in the queue */
     assert_true(world->shed_space <= 7); /* every 100 ms, not in a loop */
     check_good_peer(world, &world->outbound[0]);
-    close(lowest);
-    close(next);
     close(fd);
+    world_free(world);
+}
+
+/* Somebody who has not proved anything yet gives his descriptor to the next one: the oldest of where most came from. */
+static void test_unfinished_ones_give_descriptors_back(void **state)
+{
+    (void)state;
+    struct world *world = started();
+    struct rlimit before;
+    static const uint8_t origins[] = {3, 2, 2};
+    int fds[4];
+    for (uint32_t i = 0; i < 3; i++) {
+        fds[i] = raw_connect(world, origins[i]);
+        (void)world_inbound(world, i);
+    }
+    fds[3] = connect_with_the_last_descriptor(world, &before);
+    (void)world_inbound(world, 3);
+    end_wait_failed(world_inbound(world, 1));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(world->inbound[1].failure.err, SN_ENOFILES);
+    assert_int_equal(world->inbound[3].failed, 0);
+    assert_int_equal(world->shed_space, 0);
+    check_good_peer(world, &world->outbound[0]);
+    for (uint32_t i = 0; i < 4; i++) close(fds[i]);
     world_free(world);
 }
 
@@ -605,11 +656,13 @@ int carrier_strangers_run(const struct carrier_provider *provider)
         cmocka_unit_test(test_connecting_takes_too_long),
         cmocka_unit_test(test_silent_dialer),
         cmocka_unit_test(test_the_oldest_silent_one_makes_room),
+        cmocka_unit_test(test_crowds_evict_their_own),
         cmocka_unit_test(test_one_address_has_a_limit),
         cmocka_unit_test(test_garbage_is_refused_at_once),
         cmocka_unit_test(test_hang_up_in_the_handshake),
         cmocka_unit_test(test_good_peers_join_among_bad_ones),
         cmocka_unit_test(test_descriptors_run_out),
+        cmocka_unit_test(test_unfinished_ones_give_descriptors_back),
         cmocka_unit_test(test_careless_dialers_are_refused),
         cmocka_unit_test(test_careless_listeners_are_refused),
         cmocka_unit_test(test_ways_to_end_a_lane),

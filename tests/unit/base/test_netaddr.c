@@ -274,6 +274,29 @@ static void equality_looks_through_mapped_addresses(void **state)
     assert_true(sn_netaddr_is_equal(&ip4, &mapped));
 }
 
+static void origins_are_hosts_or_networks(void **state)
+{
+    (void)state;
+    struct sn_netaddr ip4 = parse("10.0.0.1:80").addr;
+    struct sn_netaddr other_host = parse("10.0.0.2:80").addr;
+    struct sn_netaddr mapped = parse("[::ffff:10.0.0.1]:81").addr;
+    struct sn_netaddr other_mapped = parse("[::ffff:10.0.0.2]:81").addr;
+    struct sn_netaddr ip6 = parse("[2001:db8:0:1::1]:80").addr;
+    struct sn_netaddr neighbour = parse("[2001:db8:0:1:ffff:ffff:ffff:ffff]:81").addr;
+    struct sn_netaddr other_net = parse("[2001:db8:0:2::1]:80").addr;
+    struct sn_netaddr loopback = parse("[::1]:80").addr; /* its first half is that of mapped ones */
+    struct sn_netaddr none = {0};
+    assert_true(sn_netaddr_is_same_origin(&ip4, &mapped));
+    assert_false(sn_netaddr_is_same_origin(&ip4, &other_host));
+    assert_false(sn_netaddr_is_same_origin(&mapped, &other_mapped));
+    assert_true(sn_netaddr_is_same_origin(&ip6, &neighbour));
+    assert_false(sn_netaddr_is_same_origin(&ip6, &other_net));
+    assert_false(sn_netaddr_is_same_origin(&ip6, &ip4));
+    assert_false(sn_netaddr_is_same_origin(&loopback, &mapped));
+    assert_false(sn_netaddr_is_same_origin(&none, &ip4));
+    assert_true(sn_netaddr_is_same_origin(&none, &none));
+}
+
 static void loopback_is_known(void **state)
 {
     (void)state;
@@ -302,6 +325,7 @@ int main(void)
         cmocka_unit_test(text_forms_are_canonical),
         cmocka_unit_test(random_addresses_survive_their_text),
         cmocka_unit_test(equality_looks_through_mapped_addresses),
+        cmocka_unit_test(origins_are_hosts_or_networks),
         cmocka_unit_test(loopback_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

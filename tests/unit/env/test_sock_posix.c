@@ -262,6 +262,7 @@ static void last_descriptors_are_reserve(void **state)
     getrlimit(RLIMIT_NOFILE, &old);
     small = (struct rlimit){40, old.rlim_max};
     setrlimit(RLIMIT_NOFILE, &small);
+    assert_int_equal(sn_env_descriptors_max(env), 40);
     while (sn_env_listen(env, &addr, &socks[count], &bound) == SN_OK) {
         int is_reserve = sn_env_is_reserve(env, socks[count++]);
         ordinary += !is_reserve;
