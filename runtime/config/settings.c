@@ -60,7 +60,8 @@ const struct sn_config_field sni_accept_fields[] = {
      .min = 1,
      .max = 4096,
      .def = "64",
-     .help = "Unfinished handshakes at a time; the address that has most makes room for a new one."},
+     .help =
+         "Unfinished handshakes at a time; the address that has most makes room for a new one."},
     {.key = "per_address",
      .kind = SN_CONFIG_INT,
      .min = 1,

@@ -28,8 +28,9 @@ static unsigned long find_inode(const char *table, uint16_t port)
         unsigned local = 0;
         unsigned state = 0;
         unsigned long inode = 0;
-        int count = sscanf(line, "%*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*s %*s %lu",
-                           &local, &state, &inode);
+        int count =
+            sscanf(line, "%*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*s %*s %lu",
+                   &local, &state, &inode);
         if (count == 3 && local == port && state == STATE_LISTEN) found = inode;
     }
     (void)fclose(file); /* it was only read */

@@ -161,7 +161,8 @@ static void probe_takes_and_gives_back(void **state)
     struct fixture *fixture = *state;
     struct sn_process_room room = {0};
     struct sn_process_info before, after;
-    assert_ok(sn_process_probe(fixture->env, 1, 1, &room)); /* a sanitizer's own thread comes with the first */
+    assert_ok(sn_process_probe(fixture->env, 1, 1,
+                               &room)); /* a sanitizer's own thread comes with the first */
     sn_env_process_info(fixture->env, &before);
     assert_ok(sn_process_probe(fixture->env, 20, 20, &room));
     assert_int_equal(room.threads_wanted, 20);
