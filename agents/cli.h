@@ -99,5 +99,6 @@ int sn_cmd_ping(struct sn_cli *cli);
 int sn_cmd_reload(struct sn_cli *cli);
 int sn_cmd_soak(struct sn_cli *cli);
 int sn_cmd_version(struct sn_cli *cli);
+int sn_cmd_why(struct sn_cli *cli);
 
 #endif

@@ -33,6 +33,85 @@ int sn_cmd_agent(struct sn_cli *cli)
     return sn_agent_run(cli->env, config.is_given ? config.value : "agent.yaml");
 }
 
+/* --- peers -------------------------------------------------------------------------------------- */
+
+/* What a table of all peers has no room for; JSON has it, and `sennit why` tells it of one. */
+static const char *const peer_details[] = {
+    "linked",       "dialed",       "attempts",        "next_attempt_ms",
+    "error",        "refused_by",   "presented_agent", "answered_ms",
+    "presented_id", "ended_ms",     "ended_error",     "ended_detail",
+    "queued",       "queued_bytes", "queued_ms",       "last_undelivered"};
+
+static int is_detail(const char *key, size_t size)
+{
+    for (unsigned i = 0; i < SN_ARRAY_COUNT(peer_details); i++) {
+        if (strlen(peer_details[i]) == size && memcmp(peer_details[i], key, size) == 0) return 1;
+    }
+    return 0;
+}
+
+/* Appends the row's entries that are no details; returns their number. */
+static uint32_t add_plain(struct sn_cursor *cursor, struct sn_body *out)
+{
+    uint32_t count = sn_cursor_map(cursor);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count && cursor->err == SN_OK; i++) {
+        struct sn_cursor key = *cursor;
+        size_t key_size = 0, name_size = 0, value_size = 0;
+        const char *name = sn_cursor_text(&key, SIZE_MAX, &name_size);
+        const uint8_t *entry = sn_cursor_raw(cursor, &key_size);
+        (void)sn_cursor_raw(cursor, &value_size); /* it lies behind its key */
+        if (cursor->err != SN_OK || is_detail(name, name_size)) continue;
+        sn_body_need(out, key_size + value_size);
+        if (out->err != SN_OK) return kept;
+        sn_pack_raw(&out->pack, entry, key_size + value_size);
+        kept++;
+    }
+    return kept;
+}
+
+static int print_peers(struct sn_cli *cli, const struct sn_control_reply *reply)
+{
+    struct sn_cursor cursor;
+    struct sn_body table;
+    int status = SN_EXIT_FAILED;
+    sn_cursor_init(&cursor, reply->body, reply->body_size);
+    if (sn_cursor_kind(&cursor) != SN_WIRE_ARRAY) {
+        return sn_cli_print_body(cli, reply->body, reply->body_size, 0);
+    }
+    uint32_t count = sn_cursor_array(&cursor);
+    sn_body_init(&table);
+    sn_body_array(&table, count);
+    for (uint32_t i = 0; i < count && cursor.err == SN_OK; i++) {
+        struct sn_body row;
+        sn_body_init(&row);
+        sn_body_map(&table, add_plain(&cursor, &row));
+        sn_body_append(&table, &row);
+        sn_body_fini(&row);
+    }
+    enum sn_err err = cursor.err != SN_OK ? cursor.err : table.err;
+    if (err == SN_OK) {
+        status = sn_cli_print_body(cli, table.pack.data, table.pack.size, 0);
+    } else {
+        sn_cli_error(cli, "the agent's answer cannot be shown: %s", sn_err_text(err));
+    }
+    sn_body_fini(&table);
+    return status;
+}
+
+/* --- Views -------------------------------------------------------------------------------------- */
+
+static int print_view(struct sn_cli *cli, const struct sn_control_reply *reply, int as_json)
+{
+    const char *verb = cli->command->name;
+    if (as_json) return sn_cli_print_body(cli, reply->body, reply->body_size, 1);
+    if (strcmp(verb, "ledger") == 0) {
+        return sn_cli_print_ledger(cli, reply->body, reply->body_size);
+    }
+    if (strcmp(verb, "peers") == 0) return print_peers(cli, reply);
+    return sn_cli_print_body(cli, reply->body, reply->body_size, 0);
+}
+
 /* The command's name is the verb. */
 int sn_cmd_view(struct sn_cli *cli)
 {
@@ -47,12 +126,7 @@ int sn_cmd_view(struct sn_cli *cli)
     int status = sn_cli_connect(cli, options[OPT_CONFIG].value, &client);
     if (status != SN_EXIT_OK) return status;
     status = sn_cli_call(cli, &client, &request, &reply);
-    if (status == SN_EXIT_OK) {
-        int as_json = options[OPT_JSON].is_given;
-        int is_ledger = strcmp(verb, "ledger") == 0 && !as_json;
-        status = is_ledger ? sn_cli_print_ledger(cli, reply.body, reply.body_size)
-                           : sn_cli_print_body(cli, reply.body, reply.body_size, as_json);
-    }
+    if (status == SN_EXIT_OK) status = print_view(cli, &reply, options[OPT_JSON].is_given);
     sn_control_disconnect(&client);
     return status;
 }

@@ -44,7 +44,8 @@ static const char help_peers[] =
     "remote        address of the other end\n"
     "sessions      how many there have been since the agent started\n"
     "clock_offset  its clock minus this one's, as of the last handshake\n"
-    "count         how often it was refused\n";
+    "count         how often it was refused\n"
+    "--json has more of each; `sennit why` tells it, and what it means, of one.\n";
 
 static const char help_forwards[] =
     "forwards: local ports of this agent, and where they lead\n"
@@ -97,6 +98,34 @@ static const char help_ping[] =
     "A ping without an answer is counted under its reason, as in `sennit ledger`: deadline, "
     "no-agent, ...\n"
     "Exit status 0 when every ping was answered, 1 otherwise.\n";
+
+static const char help_why[] =
+    "One line says what it is and what to do; beneath it the facts. Nothing is sent but one ping.\n"
+    "Causes, as they stand under `cause`:\n"
+    "  up                  it is up and well\n"
+    "  no-such-agent, self nobody here knows it; it is this agent itself\n"
+    "  not-linked          nobody dials: no link here, and no address here for it to dial\n"
+    "  never-seen          it has to dial this agent, and never has\n"
+    "  dialing             the first attempt is under way\n"
+    "  unresolved, connection-refused, timed-out, unreachable, not-sennit, hung-up,\n"
+    "  no-descriptors, dial-failed\n"
+    "                      this agent dials it and cannot connect\n"
+    "  refused-X           this agent refuses it; X is mesh, key (another one is pinned), name\n"
+    "                      (another agent answers), untrusted, expired, not-yet-valid,\n"
+    "                      bad-signature, duplicate, replay, version, full; or no X: otherwise\n"
+    "  refused-by-peer-X   it refuses this agent, as far as it says because of X\n"
+    "  left, lost, certificate-ended\n"
+    "                      it was up: it stopped in good order; the connection broke; its\n"
+    "                      certificate ran out\n"
+    "  clock-offset        it is up, and its clock is more than a minute off\n"
+    "  queue-full          it is up and takes nothing: what is sent to it is refused\n"
+    "  no-answer           it is up and did not answer the ping (--timeout, 2000 ms)\n"
+    "  denied, no-actor, mailbox-full, actor-failed\n"
+    "                      with :ACTOR: it did not take the last message of this agent to it\n"
+    "  target-failed, target-denied\n"
+    "                      it is up; the last client of a forward did not reach its target\n"
+    "Exit status: 0 up and well, 1 a cause was found, 2 usage or no such agent, 3 the agent of\n"
+    "agent.yaml cannot be reached.\n";
 
 static const char help_plugins[] =
     "file, sha256  what was loaded, and its digest as it stands under `sha256:` of its entry\n"
@@ -152,6 +181,8 @@ static const struct sn_command commands[] = {
      0},
     {"ping", "SITE/AGENT [-c agent.yaml] [--count N] [--interval MS] [--timeout MS] [--json]",
      "measure round trips to another agent", help_ping, sn_cmd_ping, 0},
+    {"why", "SITE/AGENT[:ACTOR] [-c agent.yaml] [--timeout MS] [--json]",
+     "say why another agent cannot be reached", help_why, sn_cmd_why, 0},
     {"soak", "SCENARIO.yaml --out DIR [--seed N] [--keep]",
      "run real agents under a scenario; the verdict is DIR/verdict.json", help_soak, sn_cmd_soak,
      1},

@@ -55,11 +55,79 @@ static void finish_array(struct view *view)
 
 /* --- peers -------------------------------------------------------------------------------- */
 
-static void add_key(struct view *view, int has_key, const struct sn_key_id *key)
+static void add_key(struct view *view, const char *name, int has_key, const struct sn_key_id *key)
 {
     char text[SN_KEY_TEXT_BYTES + 1] = "";
     if (has_key) sn_key_id_format(key, text);
-    add_text(view, "id", text);
+    add_text(view, name, text);
+}
+
+static const char *err_name(enum sn_err err)
+{
+    return err == SN_OK ? "" : sn_err_name(err);
+}
+
+/* Absent when there is no such moment. `now_ns` may be a little earlier than a moment that another worker noted. */
+static void add_age(struct view *view, const char *name, uint64_t now_ns, uint64_t at_ns)
+{
+    if (at_ns == 0) return;
+    add_uint(view, name, at_ns < now_ns ? (now_ns - at_ns) / SN_MS : 0);
+}
+
+static void add_undelivered(struct view *view, const struct sn_peer_info *info)
+{
+    const struct sn_peer_undelivered *last = info->undelivered;
+    if (last->reason == SN_REASON_NONE) return;
+    sn_body_key(&view->entries, "last_undelivered");
+    sn_body_map(&view->entries, 4);
+    add_text(view, "actor", last->actor);
+    add_text(view, "type", last->type);
+    add_text(view, "reason", sn_reason_name(last->reason));
+    add_age(view, "since_ms", info->now_ns, last->at_ns);
+}
+
+/* What `sennit why` judges by; the table for people leaves it out. Those that add_peer_details writes. */
+static uint32_t count_peer_details(const struct sn_peer_info *info)
+{
+    uint32_t count = 9;
+    if (info->next_at_ns != 0) count++;
+    if (info->heard_ns != 0) count++;
+    if (info->oldest_ns != 0) count++;
+    if (info->end->at_ns != 0) count += 3;
+    if (info->undelivered->reason != SN_REASON_NONE) count++;
+    return count;
+}
+
+static void add_peer_details(struct view *view, const struct sn_peer_info *info)
+{
+    struct sn_body *body = &view->entries;
+    const struct sn_peer_fault *fault = info->fault;
+    sn_body_key(body, "linked");
+    sn_body_need(body, 1);
+    if (body->err == SN_OK) sn_pack_bool(&body->pack, info->is_linked);
+    add_text(view, "dialed", info->dialed);
+    add_uint(view, "attempts", info->attempts);
+    if (info->next_at_ns != 0) {
+        uint64_t left_ns = info->next_at_ns > info->now_ns ? info->next_at_ns - info->now_ns : 0;
+        add_uint(view, "next_attempt_ms", left_ns / SN_MS);
+    }
+    add_text(view, "error", err_name(fault->err));
+    add_text(view, "refused_by",
+             fault->is_refusal    ? "this agent"
+             : fault->was_refused ? "the peer"
+                                  : "");
+    add_key(view, "presented_id", fault->has_key, &fault->key);
+    add_text(view, "presented_agent", fault->agent);
+    add_age(view, "answered_ms", info->now_ns, info->heard_ns);
+    if (info->end->at_ns != 0) {
+        add_age(view, "ended_ms", info->now_ns, info->end->at_ns);
+        add_text(view, "ended_error", info->end->is_goodbye ? "goodbye" : err_name(info->end->err));
+        add_text(view, "ended_detail", info->end->detail);
+    }
+    add_uint(view, "queued", info->ledger.queued);
+    add_uint(view, "queued_bytes", info->queued_bytes);
+    add_age(view, "queued_ms", info->now_ns, info->oldest_ns);
+    add_undelivered(view, info);
 }
 
 static void visit_peer(void *arg, const struct sn_peer_info *info)
@@ -67,9 +135,9 @@ static void visit_peer(void *arg, const struct sn_peer_info *info)
     static const char *const states[] = {
         [SN_PEER_DOWN] = "down", [SN_PEER_CONNECTING] = "connecting", [SN_PEER_UP] = "up"};
     struct view *view = arg;
-    add_entry(view, 9);
+    add_entry(view, 9 + count_peer_details(info));
     add_text(view, "agent", info->agent);
-    add_key(view, info->has_id, &info->id);
+    add_key(view, "id", info->has_id, &info->id);
     add_text(view, "state", states[info->state]);
     add_uint(view, "since_ms", info->since_ms);
     add_uint(view, "rtt_us", info->rtt_us);
@@ -77,6 +145,7 @@ static void visit_peer(void *arg, const struct sn_peer_info *info)
     add_text(view, "remote", info->remote);
     add_uint(view, "sessions", info->sessions);
     sn_body_int(&view->entries, "clock_offset_ms", info->clock_offset_ms);
+    add_peer_details(view, info);
 }
 
 static void visit_refused(void *arg, const struct sn_refused_info *info)
@@ -84,15 +153,16 @@ static void visit_refused(void *arg, const struct sn_refused_info *info)
     struct view *view = arg;
     /* Runs on another worker: the clock of the environment is anybody's. */
     uint64_t since_ms = (sn_env_now_ns(view->agent->env) - info->at_ns) / SN_MS;
-    add_entry(view, 8);
+    add_entry(view, 9);
     add_text(view, "agent", info->agent);
-    add_key(view, info->has_key, &info->key);
+    add_key(view, "id", info->has_key, &info->key);
     add_text(view, "state", "refused");
     add_uint(view, "since_ms", since_ms);
     add_uint(view, "rtt_us", 0);
     add_text(view, "reason", info->reason);
     add_text(view, "remote", info->remote);
     add_uint(view, "count", info->count);
+    add_text(view, "error", err_name(info->err));
 }
 
 /* --- streams -------------------------------------------------------------------------------- */

@@ -38,6 +38,7 @@ struct sn_letter {
     uint32_t payload_size;
     uint32_t alloc_size;
     uint32_t cost;          /* what it was counted for when it was accepted; owned by peer */
+    uint64_t queued_ns;     /* when it came to its peer's worker; owned by peer */
     const uint8_t *payload; /* into this allocation or `slab` */
     struct sn_buf slab;     /* empty for copied payloads */
     /* NUL-terminated, inside this allocation. */

@@ -130,6 +130,28 @@ void sn_text_add_json(struct sn_text *text, const char *bytes, size_t size)
     sn_text_add_bytes(text, "\"", 1);
 }
 
+/* H. Hinnant's civil-from-days. */
+void sn_text_add_utc(struct sn_text *text, int64_t unix_s)
+{
+    if (unix_s < 0 || unix_s > 253402300799) {
+        sn_text_add(text, "%s", unix_s < 0 ? "before 1970" : "never");
+        return;
+    }
+    uint32_t second = (uint32_t)(unix_s % 86400);
+    uint32_t days = (uint32_t)(unix_s / 86400) + 719468;
+    uint32_t era = days / 146097;
+    uint32_t day_of_era = days % 146097;
+    uint32_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    uint32_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    uint32_t shifted = (5 * day_of_year + 2) / 153; /* March is 0 */
+    uint32_t day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    uint32_t month = shifted < 10 ? shifted + 3 : shifted - 9;
+    uint32_t year = year_of_era + era * 400 + (month <= 2);
+    sn_text_add(text, "%u-%02u-%02u %02u:%02u:%02u UTC", year, month, day, second / 3600,
+                second / 60 % 60, second % 60);
+}
+
 enum sn_err sn_text_copy(char *out, size_t capacity, const char *bytes, size_t size)
 {
     if (size >= capacity) return SN_ETOOBIG;

@@ -28,6 +28,9 @@ void sn_text_add_bytes(struct sn_text *text, const char *bytes, size_t size);
 /* JSON string with quotes; bytes that are not UTF-8 become U+FFFD. */
 void sn_text_add_json(struct sn_text *text, const char *bytes, size_t size);
 
+/* "2025-01-31 12:00:00 UTC"; "before 1970" or "never" (past the year 9999) for what lies outside. */
+void sn_text_add_utc(struct sn_text *text, int64_t unix_s);
+
 /* Copies with a NUL; ETOOBIG when it does not fit (nothing is written then). */
 SN_MUST_CHECK enum sn_err sn_text_copy(char *out, size_t capacity, const char *bytes, size_t size);
 

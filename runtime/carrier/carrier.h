@@ -38,6 +38,8 @@ struct sn_lane_failure {
     uint8_t is_goodbye; /* the other side leaves and will not come back as the same boot */
     uint8_t was_open;
     uint8_t has_key; /* `key` is what the other side presented (unproven unless was_open) */
+    /* The other side refused this one, for this reason as far as it says: EDENIED, it says none; SN_OK, it did not. */
+    enum sn_err refused_err;
     struct sn_key_id key;
     char agent[SN_AGENT_NAME_BYTES_MAX + 1]; /* claimed or expected name, may be empty */
     struct sn_netaddr remote;

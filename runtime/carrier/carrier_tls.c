@@ -17,7 +17,6 @@
 #include "carrier/carrier_tls_int.h"
 
 #define CARRIER_MAGIC SN_MAGIC('C', 'T', 'L', 'S')
-#define UTC_BYTES     32
 
 /* --- The memory that OpenSSL takes for a connection ------------------------------------------------------ */
 
@@ -107,39 +106,13 @@ void sni_tls_end(struct sni_tls_lane *lane)
 
 /* --- Why it failed ------------------------------------------------------------------------------------------- */
 
-/* "2025-01-31 12:00:00 UTC" (H. Hinnant's civil-from-days); out has UTC_BYTES. */
-static void format_utc(int64_t unix_s, char *out)
-{
-    struct sn_text text;
-    sn_text_init(&text, out, UTC_BYTES);
-    if (unix_s < 0 || unix_s > 253402300799) { /* past the year 9999 */
-        sn_text_add(&text, "%s", unix_s < 0 ? "before 1970" : "never");
-        return;
-    }
-    uint32_t second = (uint32_t)(unix_s % 86400);
-    uint32_t days = (uint32_t)(unix_s / 86400) + 719468;
-    uint32_t era = days / 146097;
-    uint32_t day_of_era = days % 146097;
-    uint32_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    uint32_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    uint32_t shifted = (5 * day_of_year + 2) / 153; /* March is 0 */
-    uint32_t day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    uint32_t month = shifted < 10 ? shifted + 3 : shifted - 9;
-    uint32_t year = year_of_era + era * 400 + (month <= 2);
-    sn_text_add(&text, "%u-%02u-%02u %02u:%02u:%02u UTC", year, month, day, second / 3600,
-                second / 60 % 60, second % 60);
-}
-
 static void describe_times(struct sn_text *text, const struct sn_tls_check *check)
 {
-    char limit[UTC_BYTES];
-    char now[UTC_BYTES];
     int is_early = check->result == SN_ENOTYET;
-    format_utc(is_early ? check->cert.not_before_s : check->cert.not_after_s, limit);
-    format_utc(check->wall_s(check->arg), now);
-    sn_text_add(text, "its certificate is valid %s %s, the clock here says %s",
-                is_early ? "from" : "until", limit, now);
+    sn_text_add(text, "its certificate is valid %s ", is_early ? "from" : "until");
+    sn_text_add_utc(text, is_early ? check->cert.not_before_s : check->cert.not_after_s);
+    sn_text_add(text, ", the clock here says ");
+    sn_text_add_utc(text, check->wall_s(check->arg));
 }
 
 static void describe_mismatch(struct sn_text *text, const struct sn_tls_check *check)
@@ -204,6 +177,17 @@ static int is_about_certificate(int alert)
     }
 }
 
+/* What an alert about our certificate lets us guess. */
+static enum sn_err refusal_of(int alert)
+{
+    switch (alert) {
+    case SSL_AD_CERTIFICATE_EXPIRED: return SN_EEXPIRED;
+    case SSL_AD_UNKNOWN_CA: return SN_EUNTRUSTED;
+    case SSL_AD_DECRYPT_ERROR: return SN_EAUTH;
+    default: return SN_EDENIED;
+    }
+}
+
 static enum sn_err note_alert(struct sni_tls_lane *lane, int alert)
 {
     char detail[sizeof lane->failure.detail];
@@ -214,6 +198,7 @@ static enum sn_err note_alert(struct sni_tls_lane *lane, int alert)
     sn_text_add(&text, " (alert %d, %s)", alert, SSL_alert_desc_string_long(alert));
     enum sn_err err = is_refused ? SN_EUNTRUSTED : SN_EPROTO;
     sni_tls_note(lane, err, detail);
+    if (is_refused && lane->failure.err == err) lane->failure.refused_err = refusal_of(alert);
     return err;
 }
 

@@ -303,6 +303,18 @@ void sn_delivery_ledger(const struct sn_delivery *delivery, struct sn_ledger *le
     }
 }
 
+const struct sn_letter *sn_delivery_oldest(const struct sn_delivery *delivery)
+{
+    const struct sn_letter *oldest = NULL;
+    SN_ASSERT(delivery->magic == DELIVERY_MAGIC);
+    for (int i = 0; i < SN_CLASS_COUNT; i++) {
+        const struct sn_letter *letter = sni_outbox_oldest(&delivery->out[i]);
+        if (letter == NULL) continue;
+        if (oldest == NULL || letter->queued_ns < oldest->queued_ns) oldest = letter;
+    }
+    return oldest;
+}
+
 void sn_delivery_stats(const struct sn_delivery *delivery, struct sn_delivery_stats *out_stats)
 {
     SN_ASSERT(delivery->magic == DELIVERY_MAGIC);

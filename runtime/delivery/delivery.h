@@ -110,6 +110,8 @@ struct sn_ledger {
 };
 /* Adds the figures of both classes to *ledger. */
 void sn_delivery_ledger(const struct sn_delivery *delivery, struct sn_ledger *ledger);
+/* The letter that has waited for longest, in the queue or in flight, or NULL. Borrowed until the next call. */
+const struct sn_letter *sn_delivery_oldest(const struct sn_delivery *delivery);
 
 struct sn_delivery_stats {
     uint64_t

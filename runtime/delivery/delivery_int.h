@@ -126,6 +126,8 @@ void sni_outbox_take_ack(struct sn_delivery *delivery, struct sni_outbox *out,
 void sni_outbox_expire(struct sn_delivery *delivery, uint64_t now_ns);
 /* Letters that are kept, by walking. */
 uint64_t sni_outbox_walk(const struct sni_outbox *out);
+/* The first of the flight, or of the queue; NULL when there is none. */
+const struct sn_letter *sni_outbox_oldest(const struct sni_outbox *out);
 
 /* --- inbox.c -------------------------------------------------------------------------------------- */
 

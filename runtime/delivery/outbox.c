@@ -51,6 +51,18 @@ void sni_outbox_init(struct sni_outbox *out, const uint8_t seed[16])
     sni_names_init(&out->names, seed);
 }
 
+const struct sn_letter *sni_outbox_oldest(const struct sni_outbox *out)
+{
+    const struct sn_list *places[2] = {&out->flight, &out->queue};
+    for (int i = 0; i < 2; i++) {
+        SN_LIST_EACH (node, places[i]) {
+            struct sn_list *first = sn_list_first(&batch_of(node)->letters);
+            if (first != NULL) return letter_of(first);
+        }
+    }
+    return NULL;
+}
+
 uint64_t sni_outbox_walk(const struct sni_outbox *out)
 {
     const struct sn_list *places[2] = {&out->queue, &out->flight};

@@ -43,7 +43,8 @@ struct sn_channel {
     uint8_t got_ready;
     uint8_t is_refusing;
     uint8_t got_goodbye;
-    uint8_t in_input; /* inside the framer: freeing waits */
+    enum sn_err got_refusal; /* its reason; SN_OK = none */
+    uint8_t in_input;        /* inside the framer: freeing waits */
     uint8_t is_freed;
     uint64_t since_ns;
     uint64_t ping_ns; /* when the unanswered ping was sent; 0 = none */
@@ -174,6 +175,7 @@ static void go_down(struct sn_channel *channel, const struct sn_lane_failure *fa
 static void fail(struct sn_channel *channel, enum sn_err err, const char *detail)
 {
     struct sn_lane_failure failure = {.err = err, .was_open = 1, .has_key = 1};
+    failure.refused_err = channel->got_refusal;
     failure.key = channel->lane->peer.id;
     failure.remote = channel->lane->remote;
     failure.is_refusal = channel->is_refusing;
@@ -396,6 +398,8 @@ static enum sn_err take_refusal(struct sn_channel *channel, const uint8_t *paylo
     for (char *at = text; *at != '\0'; at++) {
         if ((unsigned char)*at < 0x20) *at = '?';
     }
+    if (refusal.reason != SN_ECANCELLED)
+        channel->got_refusal = refusal.reason; /* else nobody did wrong */
     fail(channel, refusal.reason, text);
     return SN_OK;
 }

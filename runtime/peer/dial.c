@@ -61,8 +61,9 @@ void sni_peer_redial(struct sn_peer *peer)
                        sn_worker_now(peer->worker) + delay_ns / 2 + random % (delay_ns / 2 + 1));
 }
 
-void sni_dial_failed(struct sn_peer *peer, const char *reason)
+void sni_dial_failed(struct sn_peer *peer, const struct sn_peer_fault *fault, const char *reason)
 {
+    if (peer->session == NULL) peer->fault = *fault; /* else a rival's */
     sni_net_metric(peer->hub, SNI_NET_DIAL_FAILURES);
     if (!peer->was_told || strcmp(peer->reason, reason) != 0) {
         sn_logger_write(sni_hub_logger(peer->hub), SN_WARN, "DIAL-FAILED", "net",
@@ -71,6 +72,13 @@ void sni_dial_failed(struct sn_peer *peer, const char *reason)
     peer->was_told = 1;
     if (peer->session == NULL) sni_peer_set_state(peer, SN_PEER_CONNECTING, reason);
     sni_peer_redial(peer);
+}
+
+/* This side could not even begin. */
+static void fail_locally(struct sn_peer *peer, enum sn_err err, const char *reason)
+{
+    const struct sn_peer_fault fault = {.err = err};
+    sni_dial_failed(peer, &fault, reason);
 }
 
 /* Also while a session is there, when that is silent or at a former address. */
@@ -95,7 +103,7 @@ static void dial_addr(struct sn_peer *peer, const struct sn_netaddr *addr)
         sn_env_random(net->env, &config.session, sizeof config.session);
     } while (config.session == 0);
     enum sn_err err = sn_channel_dial(&config, peer->net->carrier, &dial, slot);
-    if (err != SN_OK) sni_dial_failed(peer, sn_err_text(err));
+    if (err != SN_OK) fail_locally(peer, err, sn_err_text(err));
 }
 
 static void on_answer(void *arg, uint64_t id, const struct sni_answer *answer)
@@ -105,7 +113,7 @@ static void on_answer(void *arg, uint64_t id, const struct sni_answer *answer)
     peer->is_resolving = 0;
     if (!may_dial(peer)) return;
     if (answer->err != SN_OK) {
-        sni_dial_failed(peer, "the name of its address cannot be resolved");
+        fail_locally(peer, SN_ENOENT, "the name of its address cannot be resolved");
     } else {
         dial_addr(peer, &answer->addrs[peer->attempts % answer->count]);
         if (is_urgent(peer)) dial_no_later_than(peer, sn_worker_now(peer->worker) + HEDGE_NS);
@@ -118,7 +126,7 @@ static void dial_name(struct sn_peer *peer, const struct sn_endpoint *endpoint)
     if (err == SN_OK) {
         peer->is_resolving = 1;
     } else {
-        sni_dial_failed(peer, sn_err_text(err));
+        fail_locally(peer, err, sn_err_text(err));
     }
 }
 
@@ -131,6 +139,10 @@ static void dial(struct sn_peer *peer)
     const struct sn_endpoint *endpoint =
         &peer->link->addresses[peer->attempts % peer->link->address_count];
     peer->attempts++;
+    peer->tries++;
+    (void)snprintf(peer->dialed, sizeof peer->dialed,
+                   strchr(endpoint->host, ':') != NULL ? "[%s]:%u" : "%s:%u", endpoint->host,
+                   endpoint->port); /* fits */
     if (peer->state == SN_PEER_DOWN) sni_peer_set_state(peer, SN_PEER_CONNECTING, peer->reason);
     if (endpoint->is_literal) {
         dial_addr(peer, &endpoint->addr);

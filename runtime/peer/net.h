@@ -116,8 +116,46 @@ int sn_net_ctx_agent_matches(struct sn_ctx *ctx, const char *agent, const char *
 
 enum sn_peer_state { SN_PEER_DOWN, SN_PEER_CONNECTING, SN_PEER_UP };
 
+/* How the last attempt to connect went wrong. */
+struct sn_peer_fault {
+    enum sn_err err;     /* SN_OK: none did since it was up; ENOENT: its name cannot be resolved */
+    uint8_t is_refusal;  /* this agent refused what answered */
+    uint8_t was_refused; /* the peer refused this agent; `err` is why, as far as it says */
+    uint8_t has_key;     /* `key` is what the other side presented */
+    struct sn_key_id key;
+    char agent[SN_AGENT_NAME_BYTES_MAX + 1]; /* whom it claims to be; may be empty */
+};
+
+/* How the last session ended. */
+struct sn_peer_end {
+    enum sn_err err;
+    uint8_t is_goodbye; /* one of both said that it leaves */
+    uint64_t at_ns;     /* 0: none has ended yet */
+    char detail[128];
+};
+
+/* The last message that the peer did not take. */
+struct sn_peer_undelivered {
+    enum sn_reason reason; /* SN_REASON_NONE: none, or one like it was delivered since */
+    uint64_t at_ns;
+    char actor[SN_LABEL_BYTES_MAX + 1];
+    char type[SN_TYPE_BYTES_MAX + 1];
+};
+
 struct sn_peer_info {
     const char *agent; /* lives as long as the net */
+    uint64_t now_ns;   /* of its worker */
+    uint8_t is_linked; /* this agent dials it */
+    /* Borrowed until return, as the next three. The address of the last attempt, "" = none. */
+    const char *dialed;
+    const struct sn_peer_fault *fault;
+    const struct sn_peer_end *end;
+    const struct sn_peer_undelivered *undelivered;
+    uint64_t attempts;   /* since it was up */
+    uint64_t next_at_ns; /* of the next attempt; 0 = none is planned */
+    uint64_t heard_ns;   /* when it answered last; 0 = never */
+    uint64_t oldest_ns;  /* since when the first of the messages for it has waited; 0 = none does */
+    uint64_t queued_bytes;
     uint8_t has_id;
     struct sn_key_id id;
     enum sn_peer_state state;

@@ -138,14 +138,42 @@ enum sn_err sni_peer_identify(struct sn_peer *peer, const struct sn_channel *cha
 
 /* --- Letters out -------------------------------------------------------------------------------------- */
 
+/* An answer of the peer that it did not take the message; those that never left say nothing about it. */
+static void note_undelivered(struct sn_peer *peer, const struct sn_letter *letter,
+                             enum sn_reason reason)
+{
+    struct sn_peer_undelivered *last = &peer->undelivered;
+    if (reason != SN_REASON_DENIED && reason != SN_REASON_NO_ACTOR &&
+        reason != SN_REASON_MAILBOX_FULL && reason != SN_REASON_ACTOR_FAILED) {
+        return;
+    }
+    last->reason = reason;
+    last->at_ns = sn_worker_now(peer->worker);
+    (void)snprintf(last->actor, sizeof last->actor, "%s", letter->to_actor); /* a label: fits */
+    (void)snprintf(last->type, sizeof last->type, "%s", letter->type);       /* likewise */
+}
+
+static void forget_undelivered(struct sn_peer *peer, const struct sn_letter *letter)
+{
+    struct sn_peer_undelivered *last = &peer->undelivered;
+    if (last->reason == SN_REASON_NONE || strcmp(last->actor, letter->to_actor) != 0) return;
+    if (strcmp(last->type, letter->type) == 0) last->reason = SN_REASON_NONE;
+}
+
 static void on_outcome(void *arg, struct sn_letter *letter, enum sn_outcome outcome,
                        enum sn_reason reason)
 {
     struct sn_peer *peer = arg;
     unsigned class_id = letter->class_id;
     switch (outcome) {
-    case SN_DELIVERED: peer->outcomes.delivered++; break;
-    case SN_UNDELIVERED: peer->outcomes.undelivered[reason]++; break;
+    case SN_DELIVERED:
+        peer->outcomes.delivered++;
+        forget_undelivered(peer, letter);
+        break;
+    case SN_UNDELIVERED:
+        peer->outcomes.undelivered[reason]++;
+        note_undelivered(peer, letter, reason);
+        break;
     case SN_UNKNOWN: peer->outcomes.unknown[reason]++; break;
     }
     atomic_fetch_sub_explicit(&peer->queued_bytes[class_id], letter->cost, memory_order_relaxed);
@@ -156,6 +184,7 @@ static void on_outcome(void *arg, struct sn_letter *letter, enum sn_outcome outc
 void sni_peer_enqueue(struct sn_peer *peer, struct sn_letter *letter)
 {
     peer->arrived++;
+    letter->queued_ns = sn_worker_now(peer->worker);
     enum sn_err err = sn_delivery_enqueue(peer->delivery, letter);
     if (err != SN_OK) {
         /* It was accepted, so it must be accounted: delivery had no memory for it. */
@@ -369,18 +398,31 @@ static void on_up(void *user, struct sn_channel *channel)
     peer->is_suspect = peer->is_moving = 0;
     enum sn_err err = peer->session != NULL ? SN_ESTATE : sni_session_begin(peer, channel);
     if (err == SN_OK) return;
+    const struct sn_peer_fault fault = {.err = err};
     sn_channel_free(channel);
-    sni_dial_failed(peer, sn_err_text(err));
+    sni_dial_failed(peer, &fault, sn_err_text(err));
 }
 
 static void tell_failure(struct sn_peer *peer, const struct sn_lane_failure *failure,
                          int was_dialing)
 {
     char reason[sizeof peer->reason];
+    struct sn_peer_fault fault = {.err = failure->err,
+                                  .is_refusal = failure->is_refusal,
+                                  .was_refused = failure->refused_err != SN_OK,
+                                  .has_key = failure->has_key,
+                                  .key = failure->key};
+    if (fault.was_refused) fault.err = failure->refused_err;
+    if (failure->has_key) memcpy(fault.agent, failure->agent, sizeof fault.agent);
     (void)snprintf(reason, sizeof reason, "%s%s%s", sn_err_name(failure->err),
                    failure->detail[0] == '\0' ? "" : ": ", failure->detail); /* cut is fine */
     if (failure->is_refusal) sni_net_refuse(peer->hub, failure);
-    if (was_dialing) sni_dial_failed(peer, reason);
+    if (was_dialing) {
+        sni_dial_failed(peer, &fault, reason);
+    } else if (fault.was_refused && peer->link == NULL && peer->session == NULL) {
+        peer->fault = fault; /* it dials, and then does not want us: nobody else here would tell */
+        sni_peer_set_state(peer, SN_PEER_DOWN, reason);
+    }
 }
 
 static void on_down(void *user, struct sn_channel *channel, const struct sn_lane_failure *failure)

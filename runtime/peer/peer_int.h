@@ -131,6 +131,12 @@ struct sn_peer {
     uint64_t since_ns;
     uint64_t sessions;
     char reason[160];
+    char dialed[264];  /* address of the last attempt: a host and a port */
+    uint64_t tries;    /* since it was up */
+    uint64_t heard_ns; /* when it answered last */
+    struct sn_peer_fault fault;
+    struct sn_peer_end end;
+    struct sn_peer_undelivered undelivered;
     struct sn_list flows;
 };
 
@@ -228,7 +234,7 @@ void sni_dial_timer(struct sn_timer *timer, struct sn_worker *worker);
 /* Dials again after the delay that is due. */
 void sni_peer_redial(struct sn_peer *peer);
 /* Notes and logs why an attempt failed, and redials. */
-void sni_dial_failed(struct sn_peer *peer, const char *reason);
+void sni_dial_failed(struct sn_peer *peer, const struct sn_peer_fault *fault, const char *reason);
 /* Where the channel stands among the attempts (NULL: a free place); NULL when it is none. */
 struct sn_channel **sni_dial_slot(struct sn_peer *peer, const struct sn_channel *channel);
 void sni_dials_drop(struct sn_peer *peer, const struct sn_channel *except);

@@ -74,6 +74,7 @@ static void drop_link(struct sn_peer *peer)
         sn_channel_goodbye(session->control);
     } else if (session == NULL) {
         sni_orphans_close(peer, SN_ECANCELLED);
+        peer->fault = (struct sn_peer_fault){0}; /* nobody dials any more */
         sni_peer_set_state(peer, SN_PEER_DOWN, "its link was removed");
     }
 }

@@ -320,6 +320,9 @@ void sni_session_close(struct sni_session *session, enum sn_err err, const char 
     char reason[sizeof peer->reason];
     (void)snprintf(reason, sizeof reason, "%s: %s", sn_err_name(err), detail); /* cut is fine */
     sni_peer_set_state(peer, SN_PEER_DOWN, reason);
+    peer->end = (struct sn_peer_end){
+        .err = err, .is_goodbye = session->is_final, .at_ns = sn_worker_now(peer->worker)};
+    (void)snprintf(peer->end.detail, sizeof peer->end.detail, "%s", detail); /* cut is fine */
     if (session->link != NULL) {
         sn_link_close(session->link);
     } else if (session->is_doomed != 1) { /* else its task is under way and frees it */
@@ -345,6 +348,7 @@ static void on_answered(void *user, struct sn_channel *channel, uint64_t rtt_ns)
     struct sn_peer *peer = user;
     (void)rtt_ns; /* kept by the channel */
     if (peer->session == NULL || channel != peer->session->control) return;
+    peer->heard_ns = sn_worker_now(peer->worker);
     sni_peer_trust(peer);
     sni_choice_answered(peer);
 }
@@ -436,6 +440,9 @@ enum sn_err sni_session_begin(struct sn_peer *peer, struct sn_channel *control)
     peer->hub->session_count++;
     peer->session = session;
     peer->sessions++;
+    peer->tries = 0;
+    peer->fault = (struct sn_peer_fault){0};
+    peer->heard_ns = session->up_since_ns;
     peer->clock_offset_ms = sn_hello_clock_offset_ms(hello, sn_env_wall_ms(peer->net->config.env));
     sn_channel_set_user(control, &sni_session_ops, peer);
     sn_channel_serve(control, session->assoc->mux);

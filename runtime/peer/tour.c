@@ -26,15 +26,35 @@ static void describe_session(struct sn_peer *peer, int with_nng, struct sn_peer_
     sni_link_stats_add(&info->link, &now);
 }
 
+static void describe_waiting(struct sn_peer *peer, struct sn_peer_info *info)
+{
+    const struct sn_letter *oldest = sn_delivery_oldest(peer->delivery);
+    if (oldest != NULL) info->oldest_ns = oldest->queued_ns;
+    if (sn_timer_is_started(&peer->redial_timer)) info->next_at_ns = peer->redial_timer.node.key;
+    for (unsigned i = 0; i < SN_CLASS_COUNT; i++) {
+        info->queued_bytes +=
+            atomic_load_explicit(&peer->queued_bytes[i], memory_order_relaxed); /* a figure only */
+    }
+}
+
 static void describe(struct sn_peer *peer, int with_nng, struct sn_peer_info *info)
 {
     struct sn_ledger now = {0};
+    uint64_t now_ns = sn_worker_refresh_now(peer->worker);
     *info = (struct sn_peer_info){
         .agent = peer->name,
+        .now_ns = now_ns,
+        .is_linked = peer->link != NULL,
+        .dialed = peer->dialed,
+        .fault = &peer->fault,
+        .end = &peer->end,
+        .undelivered = &peer->undelivered,
+        .attempts = peer->tries,
+        .heard_ns = peer->heard_ns,
         .has_id = peer->has_id,
         .id = peer->id,
         .state = peer->state,
-        .since_ms = (sn_worker_refresh_now(peer->worker) - peer->since_ns) / SN_MS,
+        .since_ms = (now_ns - peer->since_ns) / SN_MS,
         .clock_offset_ms = peer->clock_offset_ms,
         .sessions = peer->sessions,
         .link = peer->past_links,
@@ -44,6 +64,7 @@ static void describe(struct sn_peer *peer, int with_nng, struct sn_peer_info *in
         info->id = peer->link->key;
     }
     memcpy(info->reason, peer->reason, sizeof info->reason);
+    describe_waiting(peer, info);
     describe_session(peer, with_nng, info);
     sn_delivery_ledger(peer->delivery, &now);
     info->ledger = peer->outcomes;

@@ -115,7 +115,9 @@ says err "run/control.sock"
 says err "sennit agent -c agent.yaml"
 expect 3 forwards --json
 expect 3 ping amsterdam/edge --count 1
+expect 3 why amsterdam/edge
 expect 2 ping edge
+expect 2 why edge
 expect 2 status --jsno
 says err 'did you mean `--json`?'
 expect 2 peers -c none.yaml

@@ -30,6 +30,7 @@ struct answer {
     const char *text;
     const char *payload; /* of an `ask`; NULL: as asked */
     int is_view;
+    int is_rows; /* of peers */
     int hangs_up;
 };
 
@@ -61,6 +62,23 @@ static void send_body(int fd, const struct sn_body *body)
     assert_int_equal(write(fd, body->pack.data, size), size);
 }
 
+static void add_rows(struct sn_body *body)
+{
+    sn_body_array(body, 2);
+    sn_body_map(body, 5);
+    sn_body_text(body, "agent", "c/d");
+    sn_body_text(body, "error", "timed-out");
+    sn_body_uint(body, "rtt_us", 250);
+    sn_body_key(body, "last_undelivered");
+    sn_body_map(body, 1);
+    sn_body_text(body, "agent", "nobody");
+    sn_body_text(body, "dialed", "127.0.0.1:1");
+    sn_body_map(body, 3);
+    sn_body_text(body, "error", "expired");
+    sn_body_text(body, "agent", "c/e");
+    sn_body_uint(body, "count", 7);
+}
+
 static void reply(int fd, const struct answer *answer, const struct sn_control_request *request)
 {
     struct sn_body body;
@@ -69,7 +87,9 @@ static void reply(int fd, const struct answer *answer, const struct sn_control_r
     sn_body_uint(&body, "err", answer->err);
     sn_body_text(&body, "text", answer->text == NULL ? "" : answer->text);
     sn_body_key(&body, "body");
-    if (answer->is_view) {
+    if (answer->is_rows) {
+        add_rows(&body);
+    } else if (answer->is_view) {
         sn_body_map(&body, 2);
         sn_body_text(&body, "verb", request->verb);
         sn_body_uint(&body, "uptime_ms", 1500);
@@ -168,6 +188,44 @@ static void views_ask_for_their_name(void **state)
     }
     assert_int_equal(run_against(sn_cmd_view, "peers", CONFIG, &answer, 1, &player), SN_EXIT_OK);
     assert_string_equal(caught_out, "verb:   peers\nuptime: 1.5s\n");
+}
+
+static void the_table_of_peers_leaves_details_to_json(void **state)
+{
+    const struct answer answer = {.is_rows = 1};
+    struct player player;
+    (void)state;
+    assert_int_equal(run_against(sn_cmd_view, "peers", CONFIG, &answer, 1, &player), SN_EXIT_OK);
+    assert_string_equal(caught_out,
+                        "agent    rtt  count\nc/d    250us      -\nc/e        -      7\n");
+    assert_int_equal(run_against(sn_cmd_view, "peers", CONFIG " --json", &answer, 1, &player),
+                     SN_EXIT_OK);
+    assert_string_equal(caught_out, "[{\"agent\":\"c/d\",\"error\":\"timed-out\",\"rtt_us\":250,"
+                                    "\"last_undelivered\":{\"agent\":\"nobody\"},\"dialed\":"
+                                    "\"127.0.0.1:1\"},{\"error\":\"expired\",\"agent\":\"c/e\","
+                                    "\"count\":7}]\n");
+}
+
+static void why_needs_views_that_it_can_read(void **state)
+{
+    const struct answer strange[] = {{.is_view = 1}, {.err = SN_ENOENT}, {.is_view = 1}};
+    const struct answer cut[] = {{.is_view = 1}, {.hangs_up = 1}};
+    const struct answer good[] = {{.is_view = 1}, {.err = SN_ENOENT}, {.is_rows = 1}};
+    struct player player;
+    (void)state;
+    assert_int_equal(run_against(sn_cmd_why, "why", CONFIG " c/d", strange, 3, &player),
+                     SN_EXIT_FAILED);
+    expect_part(caught_err, "cannot be read");
+    assert_int_equal(run_against(sn_cmd_why, "why", CONFIG " c/d", cut, 2, &player),
+                     SN_EXIT_UNREACHABLE);
+    assert_int_equal(run_against(sn_cmd_why, "why", CONFIG " c/f --json", good, 3, &player),
+                     SN_EXIT_USAGE);
+    assert_string_equal(player.seen.verb, "peers");
+    expect_part(caught_out,
+                "{\"agent\":\"c/f\",\"state\":\"unknown\",\"cause\":\"no-such-agent\",");
+    assert_int_equal(run_against(sn_cmd_why, "why", CONFIG " c/d", good, 3, &player),
+                     SN_EXIT_FAILED);
+    expect_part(caught_out, "\ncause:");
 }
 
 static void agents_that_cannot_be_reached(void **state)
@@ -432,6 +490,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_ask_for_their_name),
+        cmocka_unit_test(the_table_of_peers_leaves_details_to_json),
+        cmocka_unit_test(why_needs_views_that_it_can_read),
         cmocka_unit_test(agents_that_cannot_be_reached),
         cmocka_unit_test(forwards_ask_the_tunnel_plugin),
         cmocka_unit_test(pings_are_counted),

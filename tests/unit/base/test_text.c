@@ -443,6 +443,31 @@ static void bad_utf8_is_refused(void **state)
     INVALID(sn_utf8_is_valid, "\xc3z");
 }
 
+static void times_are_those_of_the_calendar(void **state)
+{
+    static const struct {
+        int64_t unix_s;
+        const char *text;
+    } times[] = {{0, "1970-01-01 00:00:00 UTC"},
+                 {951782399, "2000-02-28 23:59:59 UTC"},
+                 {951782400, "2000-02-29 00:00:00 UTC"},
+                 {951868800, "2000-03-01 00:00:00 UTC"},
+                 {4107542400, "2100-03-01 00:00:00 UTC"},
+                 {1767225599, "2025-12-31 23:59:59 UTC"},
+                 {253402300799, "9999-12-31 23:59:59 UTC"},
+                 {253402300800, "never"},
+                 {INT64_MAX, "never"},
+                 {-1, "before 1970"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        char data[32];
+        struct sn_text text;
+        sn_text_init(&text, data, sizeof data);
+        sn_text_add_utc(&text, times[i].unix_s);
+        assert_string_equal(data, times[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +489,7 @@ int main(void)
         cmocka_unit_test(distance_is_symmetric),
         cmocka_unit_test(every_code_point_is_judged),
         cmocka_unit_test(bad_utf8_is_refused),
+        cmocka_unit_test(times_are_those_of_the_calendar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

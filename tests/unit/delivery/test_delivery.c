@@ -604,6 +604,44 @@ static void creation_may_fail(void **state)
     sn_delivery_free(NULL);
 }
 
+static void send_at(struct node *node, enum sn_class class_id, uint64_t queued_ns)
+{
+    struct sn_letter *letter = node_letter(node, class_id, 100, 0);
+    letter->queued_ns = queued_ns;
+    node->records[node->next_number - 1].is_accepted = 1;
+    assert_int_equal(sn_delivery_enqueue(node->delivery, letter), SN_OK);
+}
+
+static void expect_oldest(const struct node *node, uint64_t queued_ns)
+{
+    const struct sn_letter *letter = sn_delivery_oldest(node->delivery);
+    assert_non_null(letter);
+    assert_int_equal(letter->queued_ns, queued_ns);
+}
+
+static void the_oldest_letter_is_known(void **state)
+{
+    (void)state;
+    assert_null(sn_delivery_oldest(pair.a.delivery));
+    send_at(&pair.a, APP, 30);
+    expect_oldest(&pair.a, 30);
+    send_at(&pair.a, SN_CLASS_CONTROL, 20);
+    expect_oldest(&pair.a, 20); /* of either class */
+    (void)output(&pair.a, NOW);
+    send_at(&pair.a, APP, 40);
+    send_at(&pair.a, SN_CLASS_CONTROL, 50);
+    expect_oldest(&pair.a, 20);
+    uint32_t size = 0;
+    assert_int_equal(sn_delivery_output(pair.a.delivery, SN_CLASS_CONTROL, NOW, parcel, &size),
+                     SN_OK);
+    assert_int_equal(sn_delivery_input(pair.b.delivery, SN_CLASS_CONTROL, parcel, size, NOW),
+                     SN_OK);
+    (void)node_pump(&pair.b, NOW + MS); /* both of that class are acknowledged */
+    expect_oldest(&pair.a, 30);         /* in flight, before the one in the queue */
+    (void)pair_settle(&pair, NOW + 5000 * MS);
+    assert_null(sn_delivery_oldest(pair.a.delivery));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -634,6 +672,7 @@ int main(void)
         TEST(a_failed_output_keeps_the_acknowledgement),
         TEST(memory_may_fail_at_any_point),
         TEST(creation_may_fail),
+        TEST(the_oldest_letter_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
