@@ -37,11 +37,23 @@ class World:
         self.edge.start().wait_up(self.hub.name)
         self.hub.wait_up(self.edge.name)
         self.keys = {self.hub.name: self.hub.key(), self.edge.name: self.edge.key()}
-        self.handled = self.all_handled()
+        self.handled = self.handled_at_rest()
         return self
 
     def all_handled(self):
         return [agent.handled() for agent in (self.hub, self.edge)]
+
+    def handled_at_rest(self):
+        """When the outcomes of what was sent have been told, which is after the answers to it."""
+        for agent in (self.hub, self.edge):
+            wait_until(lambda: agent.view("ledger")["total"]["queued"] == 0, 10, "all of %s is settled" % agent.name)
+        seen = []
+
+        def is_same():
+            seen.append(self.all_handled())
+            return len(seen) > 1 and seen[-1] == seen[-2]
+        wait_until(is_same, 10, "the actors are at rest")
+        return seen[-1]
 
     def check_untouched(self):
         """Nobody's actor heard anything, and those who belong together still are."""
@@ -51,7 +63,7 @@ class World:
         check(self.hub.is_up(self.edge.name), "the good peer is not up")
         self.edge.check_ping(self.hub.name, 2)
         self.hub.check_ping(self.edge.name, 2)
-        self.handled = self.all_handled()
+        self.handled = self.handled_at_rest()
 
     def make_evil_trusting(self):
         """It must not be the one that refuses: the good ones' keys are pinned, whatever mesh it is of."""
