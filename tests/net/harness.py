@@ -192,8 +192,19 @@ def descriptors(pid):
     return len(os.listdir("/proc/%d/fd" % pid))
 
 
+POOLS = ("sn-cpu", "sn-disk", "sn-slow", "sn-close")
+
+
 def threads(pid):
-    return len(os.listdir("/proc/%d/task" % pid))
+    """How many, but for those of pools: they come with work, and go when they have been idle for a while."""
+    count = 0
+    for tid in os.listdir("/proc/%d/task" % pid):
+        try:
+            with open("/proc/%d/task/%s/comm" % (pid, tid), encoding="ascii") as file:
+                count += file.read().strip() not in POOLS
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has just ended
+    return count
 
 
 def rss_kib(pid):

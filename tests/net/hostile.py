@@ -16,18 +16,6 @@ LOG_BURST = 5  # lines of one cause at once, for each logger; then one a second
 WORKERS = 2
 
 
-def lasting_threads(pid):
-    """Those that are not of a pool, which end when they have been idle for a while."""
-    names = []
-    for tid in os.listdir("/proc/%d/task" % pid):
-        try:
-            with open("/proc/%d/task/%s/comm" % (pid, tid), encoding="ascii") as file:
-                names.append(file.read().strip())
-        except FileNotFoundError:
-            pass  # it has just ended
-    return sorted(name for name in names if not name.startswith("sn-"))
-
-
 class Member:
     """One process of it; `do` carries out a line (tests/hostile_member/commands.h) and returns the answer."""
 
@@ -157,7 +145,7 @@ class World:
         member.close()
         self.wait_alone()
         self.descriptors = harness.settled_figures(self.hub.pid)[0]
-        self.threads = lasting_threads(self.hub.pid)
+        self.threads = harness.threads(self.hub.pid)
         self.rss = harness.rss_kib(self.hub.pid)
         self.good_sessions = self.hub.peer(self.good.name)["sessions"]
 
@@ -222,7 +210,7 @@ class World:
 
         wait_until(lambda: harness.descriptors(hub.pid) == self.descriptors, 30,
                    "descriptors return to %d" % self.descriptors)
-        wait_until(lambda: lasting_threads(hub.pid) == self.threads, 30, "threads return to %s" % self.threads)
+        wait_until(lambda: harness.threads(hub.pid) == self.threads, 30, "threads return to %s" % self.threads)
         if not self.lab.is_sanitized:
             wait_until(lambda: harness.rss_kib(hub.pid) <= self.rss + REST_KIB, 30,
                        "memory returns to %d KiB and at most %d more" % (self.rss, REST_KIB))
